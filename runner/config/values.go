@@ -1,0 +1,85 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a time span, written 90s, 5m, 1h30m, 30d, or 0.
+type Duration time.Duration
+
+// Std returns the standard library's type.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// String writes whole days as 30d, the rest as Go does without zero tails.
+func (d Duration) String() string {
+	t := time.Duration(d)
+	switch {
+	case t == 0:
+		return "0s"
+	case t%(24*time.Hour) == 0:
+		return fmt.Sprintf("%dd", t/(24*time.Hour))
+	}
+	s := t.String()
+	s = strings.Replace(s, "m0s", "m", 1)
+	return strings.Replace(s, "h0m", "h", 1)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := ParseDuration(string(text))
+	*d = parsed
+	return err
+}
+
+// ParseDuration reads a duration; it refuses negative ones.
+func ParseDuration(text string) (Duration, error) {
+	if text == "0" {
+		return 0, nil
+	}
+	days, rest, ok := strings.Cut(text, "d")
+	var whole time.Duration
+	if ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 0 || n > 3650 {
+			return 0, fmt.Errorf("%q, expected a duration such as 30s, 5m, 1h30m or 30d", text)
+		}
+		whole = time.Duration(n) * 24 * time.Hour
+		if rest == "" {
+			return Duration(whole), nil
+		}
+		text = rest
+	}
+	t, err := time.ParseDuration(text)
+	if err != nil || t < 0 {
+		return 0, fmt.Errorf("%q, expected a duration such as 30s, 5m, 1h30m or 30d", text)
+	}
+	return Duration(whole + t), nil
+}
+
+// Percent is a percentage as a fraction, written 1% or 0.5%.
+type Percent float64
+
+// String writes the percentage.
+func (p Percent) String() string {
+	return strconv.FormatFloat(float64(p)*100, 'g', 12, 64) + "%"
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Percent) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Percent) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || v <= 0 || v >= 100 {
+		return fmt.Errorf("%q, expected a percentage between 0%% and 100%%, such as 1%%", text)
+	}
+	*p = Percent(v / 100)
+	return nil
+}

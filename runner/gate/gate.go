@@ -1,0 +1,148 @@
+// Package gate judges one stage: it says what to ask the metric systems,
+// turns their answers into a reading, and a reading into what the stage does
+// next. It is pure: no I/O, no clock of its own. It must not know how an
+// answer is fetched or how a rollout is returned.
+package gate
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/manent/action/providers/metric"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
+)
+
+// Result of one metric, probe or alarm in one reading.
+type Result string
+
+// The results. Only Pass is a pass.
+const (
+	Pass         Result = "pass"
+	Fail         Result = "fail"
+	Inconclusive Result = "inconclusive"
+	Errored      Result = "error"
+	SkippedHere  Result = "skipped" // comparative, at 100 % and on a first release
+)
+
+// Verdict of a whole reading.
+type Verdict string
+
+// The verdicts.
+const (
+	Green   Verdict = "green"
+	Red     Verdict = "red"
+	Thin    Verdict = "thin"    // something inconclusive
+	Error   Verdict = "error"   // thin with an error among them
+	Void    Verdict = "void"    // weights were not manent's
+	Ungated Verdict = "ungated" // nothing was evaluated
+)
+
+// Subject is what a reading is about.
+type Subject struct {
+	Vars      map[string]string // application, environment, wave, version, host …; {track}, {step}, {start}, {end} are the gate's
+	Candidate state.Slot
+	Tracks    map[state.Slot]string // what {track} stands for; the slot's name when missing
+	Share     float64               // candidate's share in percent, as achieved
+	First     bool                  // first release: nothing to compare with
+	InForce   time.Time             // when the share was seen in force
+	Now       time.Time
+	Systems   map[string]metric.Traits
+	Memory    json.RawMessage // what a sequential analysis carried over, from state.Stage
+}
+
+// Question is what one metric system is to be asked, in one call.
+type Question struct {
+	Provider string
+	Queries  []metric.Query
+}
+
+// Answers are what came back, by query id. A provider that failed as a whole
+// has its error under every id of its question.
+type Answers map[string]metric.Answer
+
+// ProbeResult is what a probe saw.
+type ProbeResult struct {
+	Name   string `json:"name"`
+	URL    string `json:"url"`
+	Result Result `json:"result"` // pass, fail or error
+	Status int    `json:"status,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Record is a whole reading as stored: queries, windows, raw figures and the
+// rule that decided, so that the same verdict can be had again offline.
+type Record struct {
+	Stage   string          `json:"stage"`
+	N       int             `json:"n"`
+	At      time.Time       `json:"at"`
+	Share   float64         `json:"share"`
+	InForce time.Time       `json:"inForce"`
+	Version string          `json:"version"`
+	Verdict Verdict         `json:"verdict"`
+	Score   *float64        `json:"score,omitempty"`
+	Reason  string          `json:"reason,omitempty"` // the messages that decided
+	Metrics []MetricResult  `json:"metrics,omitempty"`
+	Probes  []ProbeResult   `json:"probes,omitempty"`
+	Health  config.Health   `json:"health"` // the rules it was judged by
+	Memory  json.RawMessage `json:"memory,omitempty"`
+}
+
+// MetricResult is one metric in one reading.
+type MetricResult struct {
+	Name      string   `json:"name"`
+	Result    Result   `json:"result"`
+	Rule      string   `json:"rule"`   // "maxRatio 1.5"
+	Reason    string   `json:"reason"` // both sides, in words
+	Candidate *Side    `json:"candidate,omitempty"`
+	Stable    *Side    `json:"stable,omitempty"`
+	Samples   *Samples `json:"samples,omitempty"`
+	Weight    float64  `json:"weight"`
+	Critical  bool     `json:"critical,omitempty"`
+}
+
+// Side is one side of a metric as it came back.
+type Side struct {
+	Query    string         `json:"query"`
+	From     time.Time      `json:"from"`
+	To       time.Time      `json:"to"`
+	Step     time.Duration  `json:"step,omitempty"`
+	Points   []metric.Point `json:"points,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+	Error    string         `json:"error,omitempty"`
+}
+
+// Samples are the requests seen on each side.
+type Samples struct {
+	Candidate *Side `json:"candidate,omitempty"`
+	Stable    *Side `json:"stable,omitempty"`
+}
+
+// Clock is what a stage's decision needs to know of time. Bake, MaxBake and
+// Grace are spans since InForce.
+type Clock struct {
+	InForce  time.Time
+	Now      time.Time
+	Bake     time.Duration
+	MaxBake  time.Duration
+	LastRead time.Time // of the previous reading; zero for none
+}
+
+// Act is what a stage does after a reading.
+type Act string
+
+// The acts.
+const (
+	GoOn   Act = "go-on"  // read again at Next
+	Finish Act = "finish" // the stage is done
+	Refuse Act = "refuse" // the stage failed
+)
+
+// Outcome is what a reading leads to.
+type Outcome struct {
+	Act        Act
+	Next       time.Time // of the next reading, for GoOn
+	Reason     string    // why, in words
+	Red        int       // red readings so far, to be stored in the stage
+	FirstError time.Time // to be stored in the stage
+}
