@@ -59,6 +59,11 @@ type Traits struct {
 	Language string              // "PromQL"
 	Delay    time.Duration       // how old data must be to count, unless a metric says so
 	Escape   func(string) string // makes a placeholder's value safe inside a quoted string of the language
+
+	// Window returns the longest range that a value of the query stands for
+	// ("rate(x[5m])": 5m), 0 when it has none or none can be read. It is nil
+	// for a language whose values stand for one step each.
+	Window func(query string) time.Duration
 }
 
 // Spec describes one metric system.
