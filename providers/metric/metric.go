@@ -64,6 +64,16 @@ type Traits struct {
 	// ("rate(x[5m])": 5m), 0 when it has none or none can be read. It is nil
 	// for a language whose values stand for one step each.
 	Window func(query string) time.Duration
+
+	// Step writes what {step} stands for in a query; nil: as in 15s.
+	Step func(time.Duration) string
+}
+
+// Alarms is optional: a system that has alarms of its own answers for each
+// name, in order, with one point: 0 quiet, 1 firing; ErrNoData when the alarm
+// itself has too little data. An error means that none was answered.
+type Alarms interface {
+	Alarms(ctx context.Context, names []string) ([]Answer, error)
 }
 
 // Spec describes one metric system.
