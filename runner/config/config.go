@@ -9,8 +9,9 @@ import "time"
 // Config is the resolved configuration: file, overrides and defaults applied.
 // Its JSON form is what a rollout pins; it holds names of secrets, never values.
 //
-// Tags: yaml is the key, default the documented default, help one line for the
-// reference, enum the allowed values.
+// Tags: yaml is the key, default the default as it would be written, rule the
+// default in words where it depends on something (defaults.go applies it), help
+// one line for the reference, enum the allowed values.
 type Config struct {
 	Project     string     `yaml:"project" json:"project" help:"name of the project; from the path envconfig/<project>/… when left out"`
 	Application string     `yaml:"application" json:"application" help:"name of the application"`
@@ -29,8 +30,8 @@ type Config struct {
 
 // Provider names an implementation and its settings.
 type Provider struct {
-	Name     string         `yaml:"name" json:"name,omitempty" help:"name of the plugin"`
-	Settings map[string]any `yaml:"settings" json:"settings,omitempty" help:"settings of the plugin"`
+	Name     string   `yaml:"name" json:"name,omitempty" help:"name of the plugin"`
+	Settings Settings `yaml:"settings" json:"settings,omitempty" help:"settings of the plugin"`
 }
 
 // Command is one of the user's own steps.
@@ -76,11 +77,11 @@ type Rollback struct {
 
 // Rollout is how a version is rolled out.
 type Rollout struct {
-	Strategy         string              `yaml:"strategy" json:"strategy" default:"traffic if rollout.traffic is given, else waves" enum:"traffic,waves" help:"by percentage, or in place"`
+	Strategy         string              `yaml:"strategy" json:"strategy" rule:"traffic if rollout.traffic is given, else waves" enum:"traffic,waves" help:"by percentage, or in place"`
 	Traffic          Traffic             `yaml:"traffic" json:"traffic" help:"shares and waits of strategy traffic"`
 	ApprovalsBetween []string            `yaml:"approvalsBetween" json:"approvalsBetween,omitempty" help:"\"0\", a share other than the last, or a wave's name"`
 	ApprovalTimeout  Duration            `yaml:"approvalTimeout" json:"approvalTimeout" default:"30d" help:"an approval that is not given by then counts as rejected"`
-	OnFailure        string              `yaml:"onFailure" json:"onFailure" default:"rollback-all for traffic; stop for waves, rollback-wave when rollback.enabled" enum:"rollback-all,rollback-wave,stop" help:"what happens when a step fails"`
+	OnFailure        string              `yaml:"onFailure" json:"onFailure" rule:"rollback-all for traffic; stop for waves, rollback-wave when rollback.enabled" enum:"rollback-all,rollback-wave,stop" help:"what happens when a step fails"`
 	OnCancel         string              `yaml:"onCancel" json:"onCancel" default:"return" enum:"return,hold" help:"what the return job does when the pipeline was cancelled"`
 	OnNewVersion     string              `yaml:"onNewVersion" json:"onNewVersion" default:"refuse" enum:"refuse,supersede" help:"what run does when another version is on its way"`
 	OrphanAfter      Duration            `yaml:"orphanAfter" json:"orphanAfter" default:"15m" help:"a rollout that nobody drove for so long is returned by resume"`
@@ -92,20 +93,17 @@ type Rollout struct {
 	Health           Health              `yaml:"health" json:"health" help:"the gate"`
 }
 
-// Settings are a provider's settings.
-type Settings = map[string]any
-
 // Traffic is the plan of shares.
 type Traffic struct {
 	Steps          []float64 `yaml:"steps" json:"steps" help:"shares in percent, rising, the last 100, at most 20"`
 	Bake           Duration  `yaml:"bake" json:"bake" default:"0" help:"how long each share but the last is watched"`
-	MaxBake        Duration  `yaml:"maxBake" json:"maxBake" default:"= bake" help:"go on watching so long while data are too thin"`
+	MaxBake        Duration  `yaml:"maxBake" json:"maxBake" rule:"= bake" help:"go on watching so long while data are too thin"`
 	FinalBake      Duration  `yaml:"finalBake" json:"finalBake" default:"0" help:"how long 100 % is watched before promote"`
 	Testers        *Testers  `yaml:"testers" json:"testers,omitempty" help:"requests that always reach the candidate"`
 	ScaleDownDelay Duration  `yaml:"scaleDownDelay" json:"scaleDownDelay" default:"30m" help:"how long the replaced version stays ready"`
 	OnDrift        string    `yaml:"onDrift" json:"onDrift" default:"pause" enum:"pause,ignore" help:"what happens when somebody else changed the weights"`
-	Replicas       string    `yaml:"replicas" json:"replicas,omitempty" default:"unset: all from the start" enum:"proportional" help:"grow the candidate before each share"`
-	ShareTolerance *float64  `yaml:"shareTolerance" json:"shareTolerance,omitempty" default:"larger of 0.5 points and 10 % of the share" help:"how far the router's share may be from the planned one, in points"`
+	Replicas       string    `yaml:"replicas" json:"replicas,omitempty" rule:"unset: all from the start" enum:"proportional" help:"grow the candidate before each share"`
+	ShareTolerance *float64  `yaml:"shareTolerance" json:"shareTolerance,omitempty" rule:"larger of 0.5 points and 10 % of the share" help:"how far the router's share may be from the planned one, in points"`
 }
 
 // Testers says which requests always reach the candidate.
@@ -134,8 +132,8 @@ type Health struct {
 	Interval     Duration  `yaml:"interval" json:"interval" default:"1m" help:"between two readings"`
 	FailureLimit int       `yaml:"failureLimit" json:"failureLimit" default:"0" help:"red readings tolerated in a gate"`
 	Grace        Duration  `yaml:"grace" json:"grace" default:"2m" help:"how long past the bake a metric system may fail to answer"`
-	FalseAlarm   *Percent  `yaml:"falseAlarm" json:"falseAlarm,omitempty" default:"unset: the documented per-reading alpha" help:"bound on the false alarms of the whole rollout"`
-	Analysis     *Analysis `yaml:"analysis" json:"analysis,omitempty" default:"unset" help:"scoring"`
+	FalseAlarm   *Percent  `yaml:"falseAlarm" json:"falseAlarm,omitempty" rule:"unset: the documented per-reading alpha" help:"bound on the false alarms of the whole rollout"`
+	Analysis     *Analysis `yaml:"analysis" json:"analysis,omitempty" rule:"unset" help:"scoring"`
 	Metrics      []Metric  `yaml:"metrics" json:"metrics,omitempty" help:"what is measured"`
 	Probes       []Probe   `yaml:"probes" json:"probes,omitempty" help:"requests that must succeed"`
 	Alarms       []Alarm   `yaml:"alarms" json:"alarms,omitempty" help:"alarms of a metric system that must be quiet"`
@@ -155,8 +153,8 @@ type Metric struct {
 	Compare      string   `yaml:"compare" json:"compare,omitempty" enum:"stable" help:"evaluate for both slots and compare"`
 	Max          *float64 `yaml:"max" json:"max,omitempty" help:"largest value that passes"`
 	Min          *float64 `yaml:"min" json:"min,omitempty" help:"smallest value that passes"`
-	MaxRatio     *float64 `yaml:"maxRatio" json:"maxRatio,omitempty" default:"1 with analysis" help:"largest candidate ÷ stable that passes"`
-	MinRatio     *float64 `yaml:"minRatio" json:"minRatio,omitempty" default:"1 with analysis" help:"smallest candidate ÷ stable that passes"`
+	MaxRatio     *float64 `yaml:"maxRatio" json:"maxRatio,omitempty" rule:"1 with analysis" help:"largest candidate ÷ stable that passes"`
+	MinRatio     *float64 `yaml:"minRatio" json:"minRatio,omitempty" rule:"1 with analysis" help:"smallest candidate ÷ stable that passes"`
 	MaxDelta     *float64 `yaml:"maxDelta" json:"maxDelta,omitempty" help:"largest candidate − stable that passes"`
 	SamplesQuery string   `yaml:"samplesQuery" json:"samplesQuery,omitempty" help:"query for the number of requests"`
 	MinSamples   *float64 `yaml:"minSamples" json:"minSamples,omitempty" help:"requests of the candidate below which nothing is concluded"`
@@ -166,21 +164,22 @@ type Metric struct {
 	Direction    string   `yaml:"direction" json:"direction" default:"increase" enum:"increase,decrease,either" help:"what is worse"`
 	Alpha        float64  `yaml:"alpha" json:"alpha" default:"0.05" help:"significance level, between 0 and 1"`
 	Step         Duration `yaml:"step" json:"step" default:"15s" help:"resolution of a series"`
-	Window       Duration `yaml:"window" json:"window,omitempty" default:"the query's own range, read from PromQL where possible" help:"range one value stands for"`
-	Lookback     Duration `yaml:"lookback" json:"lookback,omitempty" default:"time in the stage" help:"how far back a series goes"`
+	Window       Duration `yaml:"window" json:"window,omitempty" rule:"the query's own range, read from PromQL where possible" help:"range one value stands for"`
+	Lookback     Duration `yaml:"lookback" json:"lookback,omitempty" rule:"time in the stage" help:"how far back a series goes"`
 	MinPoints    int      `yaml:"minPoints" json:"minPoints" default:"5" help:"points of either side below which nothing is concluded"`
 	Weight       float64  `yaml:"weight" json:"weight" default:"1" help:"weight in the score"`
-	Critical     *bool    `yaml:"critical" json:"critical,omitempty" default:"false" help:"red by itself, whatever the score"`
-	Delay        Duration `yaml:"delay" json:"delay,omitempty" default:"of the metric system" help:"how old data must be to count"`
+	Critical     *bool    `yaml:"critical" json:"critical,omitempty" rule:"false" help:"red by itself, whatever the score; with health.analysis a metric without compare is, unless said otherwise"`
+	Delay        Duration `yaml:"delay" json:"delay,omitempty" rule:"of the metric system" help:"how old data must be to count"`
 }
 
 // Probe is a request that must succeed.
 type Probe struct {
-	Name     string   `yaml:"name" json:"name" help:"name, unique"`
-	URL      string   `yaml:"url" json:"url" help:"address; {host} {port} {application} {environment} {version} {track}"`
-	Status   int      `yaml:"status" json:"status" default:"200" help:"expected status"`
-	Contains string   `yaml:"contains" json:"contains,omitempty" help:"text the body must hold"`
-	Timeout  Duration `yaml:"timeout" json:"timeout" default:"5s" help:"for the whole answer"`
+	Name      string   `yaml:"name" json:"name" help:"name, unique"`
+	URL       string   `yaml:"url" json:"url" help:"address; {host} {port} {application} {environment} {version} {track}"`
+	Status    int      `yaml:"status" json:"status" default:"200" help:"expected status"`
+	Contains  string   `yaml:"contains" json:"contains,omitempty" help:"text the body must hold"`
+	Timeout   Duration `yaml:"timeout" json:"timeout" default:"5s" help:"for the whole answer"`
+	AllowHTTP bool     `yaml:"allowHTTP" json:"allowHTTP,omitempty" default:"false" help:"admit a plain-http address of another machine"`
 }
 
 // Alarm is an alarm of a metric system.

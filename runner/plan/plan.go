@@ -33,10 +33,12 @@ const (
 
 // Plan is the ordered list.
 type Plan struct {
-	Strategy string   `json:"strategy"`
-	Passes   []Pass   `json:"passes"`
-	Steps    []Step   `json:"steps"`
-	Warnings []string `json:"warnings"`
+	Strategy string          `json:"strategy"`
+	Passes   []Pass          `json:"passes"`
+	Steps    []Step          `json:"steps"`
+	Watch    config.Duration `json:"watch"`   // all bakes together
+	Longest  config.Duration `json:"longest"` // longest duration the configuration allows, approvals left out
+	Warnings []string        `json:"warnings"`
 }
 
 // Pass is one independently routed part; its name is "" without waves.
@@ -59,8 +61,10 @@ type Step struct {
 	Longest  config.Duration `json:"longest,omitempty"`  // longest duration the configuration allows
 	Approval bool            `json:"approval,omitempty"` // a person is asked
 	Undo     string          `json:"undo,omitempty"`     // what undoes it, in words
-	Command  string          `json:"command,omitempty"`  // name of the user's own command
-	Batch    int             `json:"batch,omitempty"`
+	Ungated  bool            `json:"ungated,omitempty"`  // a gate that evaluates nothing
+	Command  string          `json:"command,omitempty"`  // name of the user's own command; deploy may have several, with commas
+	Batch    int             `json:"batch,omitempty"`    // counted from 0
+	Hosts    []string        `json:"hosts,omitempty"`    // targets of the batch
 }
 
 // Name is a step's name in parts; String and ParseName are inverse.
@@ -71,6 +75,7 @@ type Name struct {
 	Wave    string // approval@<wave>
 	Command string // the user's own step
 	Number  int    // gate@traffic@25#3; 0 = none
+	InBatch bool   // it has a batch: deploy@canary#0 is not deploy@canary
 	Batch   int    // drain@canary#0
 	Retry   int    // drain@canary#0.1; 0 = none
 }
