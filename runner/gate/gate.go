@@ -47,18 +47,21 @@ type Subject struct {
 	First     bool                  // first release: nothing to compare with
 	InForce   time.Time             // when the share was seen in force
 	Now       time.Time
+	AtEnd     bool // at or after the end of the bake, see Clock.AtEnd
 	Systems   map[string]metric.Traits
 	Memory    json.RawMessage // what a sequential analysis carried over, from state.Stage
 }
 
-// Question is what one metric system is to be asked, in one call.
+// Question is what one metric system is to be asked, in one call, and which
+// of its alarms (metric.Alarms) are looked at.
 type Question struct {
 	Provider string
 	Queries  []metric.Query
+	Alarms   []string
 }
 
-// Answers are what came back, by query id. A provider that failed as a whole
-// has its error under every id of its question.
+// Answers are what came back, by query id, and for alarms by AlarmID. A
+// provider that failed as a whole has its error under every id of its question.
 type Answers map[string]metric.Answer
 
 // ProbeResult is what a probe saw.
@@ -84,7 +87,10 @@ type Record struct {
 	Reason  string          `json:"reason,omitempty"` // the messages that decided
 	Metrics []MetricResult  `json:"metrics,omitempty"`
 	Probes  []ProbeResult   `json:"probes,omitempty"`
-	Health  config.Health   `json:"health"` // the rules it was judged by
+	Alarms  []AlarmResult   `json:"alarms,omitempty"`
+	First   bool            `json:"first,omitempty"` // first release
+	AtEnd   bool            `json:"atEnd,omitempty"` // at or after the end of the bake
+	Health  config.Health   `json:"health"`          // the rules it was judged by
 	Memory  json.RawMessage `json:"memory,omitempty"`
 }
 
@@ -101,15 +107,46 @@ type MetricResult struct {
 	Critical  bool     `json:"critical,omitempty"`
 }
 
-// Side is one side of a metric as it came back.
+// AlarmResult is one alarm in one reading.
+type AlarmResult struct {
+	Name   string `json:"name"`
+	Alarm  string `json:"alarm"` // its name in the metric system
+	Result Result `json:"result"`
+	Reason string `json:"reason,omitempty"`
+	Seen   *Side  `json:"seen,omitempty"` // one point, 0 quiet or 1 firing
+}
+
+// Side is one side of a metric: what was asked and what came back.
 type Side struct {
-	Query    string         `json:"query"`
-	From     time.Time      `json:"from"`
+	State    SideState      `json:"state"`
+	Query    string         `json:"query"` // as sent
+	From     time.Time      `json:"from"`  // window as asked for
 	To       time.Time      `json:"to"`
-	Step     time.Duration  `json:"step,omitempty"`
+	Step     time.Duration  `json:"step,omitempty"` // nanoseconds; 0 = one value
+	Seen     *Window        `json:"seen,omitempty"` // window and step as evaluated, when the system said so
 	Points   []metric.Point `json:"points,omitempty"`
+	Partial  bool           `json:"partial,omitempty"`
 	Warnings []string       `json:"warnings,omitempty"`
 	Error    string         `json:"error,omitempty"`
+}
+
+// SideState says in what way a side came back.
+type SideState string
+
+// The states of a side.
+const (
+	Answered SideState = "answered"
+	NoData   SideState = "no data"        // the system answered that it has nothing
+	Several  SideState = "several series" // where one was expected
+	Broken   SideState = "error"          // see Side.Error
+	Unasked  SideState = "not asked"      // the window begins before the share was in force
+)
+
+// Window is a span of time.
+type Window struct {
+	From time.Time     `json:"from"`
+	To   time.Time     `json:"to"`
+	Step time.Duration `json:"step,omitempty"`
 }
 
 // Samples are the requests seen on each side.
@@ -118,14 +155,15 @@ type Samples struct {
 	Stable    *Side `json:"stable,omitempty"`
 }
 
-// Clock is what a stage's decision needs to know of time. Bake, MaxBake and
-// Grace are spans since InForce.
+// Clock is what a stage's decision needs to know of time. Bake and MaxBake
+// are spans since InForce; a MaxBake shorter than Bake counts as Bake.
 type Clock struct {
 	InForce  time.Time
 	Now      time.Time
 	Bake     time.Duration
 	MaxBake  time.Duration
-	LastRead time.Time // of the previous reading; zero for none
+	Delay    time.Duration // the largest delay of the metrics judged here, see Delay
+	LastRead time.Time     // of the previous reading that was not void; zero for none
 }
 
 // Act is what a stage does after a reading.
@@ -145,4 +183,5 @@ type Outcome struct {
 	Reason     string    // why, in words
 	Red        int       // red readings so far, to be stored in the stage
 	FirstError time.Time // to be stored in the stage
+	Status     string    // of the stage, a state.Stage… constant
 }

@@ -1,0 +1,298 @@
+package gate
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/manent/action/providers/metric"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
+)
+
+// Ask returns what one reading asks: one Question per metric system, so that
+// both sides of every comparison go out in one call, with windows that end at
+// one instant. Not asked is a metric that is skipped here, and one whose
+// window would begin before the share was in force: Judge calls it
+// inconclusive.
+//
+// The errors name metrics that cannot be asked at all. Judge counts each as an
+// error of that metric, so a caller may show them and go on.
+func Ask(h config.Health, s Subject) ([]Question, []error) {
+	var questions []Question
+	var problems []error
+	for _, m := range h.Metrics {
+		for _, p := range sidesOf(frame(m, s)) {
+			switch p.side.State {
+			case Broken:
+				problems = append(problems, fmt.Errorf("metric %s: %s: %s", m.Name, p.name, p.side.Error))
+			case "":
+				q := question(&questions, m.Provider)
+				q.Queries = append(q.Queries, metric.Query{
+					ID: p.id, Text: p.side.Query, Track: s.slot(p.stable),
+					From: p.side.From, To: p.side.To, Step: p.side.Step,
+				})
+			}
+		}
+	}
+	for _, a := range alarmsAt(h, s.Share) {
+		q := question(&questions, a.Provider)
+		q.Alarms = append(q.Alarms, a.Alarm)
+	}
+	return questions, problems
+}
+
+// AlarmID is the key of an alarm in Answers.
+func AlarmID(provider, alarm string) string { return "alarm:" + provider + ":" + alarm }
+
+// Delay is how long after its bake a stage can be judged: the largest delay of
+// the metrics that are evaluated at the subject's share.
+func Delay(h config.Health, s Subject) time.Duration {
+	var longest time.Duration
+	for _, m := range h.Metrics {
+		if skipped(m, s.Share, s.First) == "" {
+			longest = max(longest, delay(m, s.Systems[m.Provider]))
+		}
+	}
+	return longest
+}
+
+// Needs is the shortest bake in which every metric can be conclusive at the
+// subject's share: the longest range that one value stands for. The name is
+// that metric's; 0 and "" when any bake will do.
+func Needs(h config.Health, s Subject) (bake time.Duration, name string) {
+	for _, m := range h.Metrics {
+		if skipped(m, s.Share, s.First) != "" {
+			continue
+		}
+		for _, query := range []string{m.Query, m.SamplesQuery} {
+			if w := window(m, s.Systems[m.Provider], query); query != "" && w > bake {
+				bake, name = w, m.Name
+			}
+		}
+	}
+	return bake, name
+}
+
+func question(all *[]Question, provider string) *Question {
+	for i := range *all {
+		if (*all)[i].Provider == provider {
+			return &(*all)[i]
+		}
+	}
+	*all = append(*all, Question{Provider: provider})
+	return &(*all)[len(*all)-1]
+}
+
+// skipped says why a metric is not evaluated, "" when it is.
+func skipped(m config.Metric, share float64, first bool) string {
+	switch {
+	case share == 0:
+		return "the candidate has no traffic at 0 %"
+	case m.Compare != "" && first:
+		return "there is no stable on a first release"
+	case m.Compare != "" && share >= 100:
+		return "the stable has no traffic at 100 %"
+	}
+	return ""
+}
+
+func alarmsAt(h config.Health, share float64) []config.Alarm {
+	if share == 0 {
+		return nil // the gate at 0 % is about the probes
+	}
+	return h.Alarms
+}
+
+// frame lays out a metric's result: each side it needs, with query and window.
+func frame(m config.Metric, s Subject) MetricResult {
+	r := MetricResult{Name: m.Name}
+	if skipped(m, s.Share, s.First) != "" {
+		return r
+	}
+	compare := m.Compare != ""
+	step := time.Duration(0)
+	if m.Analysis != "" {
+		step = m.Step.Std()
+	}
+	r.Candidate = ask(m, s, m.Query, false, step)
+	if compare {
+		r.Stable = ask(m, s, m.Query, true, step)
+	}
+	if m.SamplesQuery == "" {
+		return r
+	}
+	r.Samples = &Samples{Candidate: ask(m, s, m.SamplesQuery, false, 0)}
+	if compare {
+		r.Samples.Stable = ask(m, s, m.SamplesQuery, true, 0)
+	}
+	return r
+}
+
+// placed is a side with its place in a metric.
+type placed struct {
+	id     string // of its query
+	name   string // in messages
+	stable bool
+	side   *Side
+}
+
+// sidesOf lists the sides a result has. The metric's name is escaped in the
+// ids, so that no name can be taken for another metric's side.
+func sidesOf(r MetricResult) []placed {
+	id := url.PathEscape(r.Name)
+	all := []placed{
+		{id + "/candidate", "candidate", false, r.Candidate},
+		{id + "/stable", "stable", true, r.Stable},
+	}
+	if r.Samples != nil {
+		all = append(all,
+			placed{id + "/samples/candidate", "candidate's requests", false, r.Samples.Candidate},
+			placed{id + "/samples/stable", "stable's requests", true, r.Samples.Stable})
+	}
+	var given []placed
+	for _, p := range all {
+		if p.side != nil {
+			given = append(given, p)
+		}
+	}
+	return given
+}
+
+// ask makes one side. Its state stays "" when it is to be asked.
+func ask(m config.Metric, s Subject, query string, stable bool, step time.Duration) *Side {
+	side := &Side{Query: query, Step: step}
+	system, ok := s.Systems[m.Provider]
+	switch {
+	case !ok:
+		side.broken(fmt.Sprintf("metric system %q is not known here", m.Provider))
+		return side
+	case s.slot(stable) == "":
+		side.broken(fmt.Sprintf("slot %q of the candidate, expected a or b", s.Candidate))
+		return side
+	}
+	side.From, side.To = span(m, s, window(m, system, query), delay(m, system))
+	text, err := expand(query, s.values(stable, side, system), system.Escape)
+	switch {
+	case err != nil:
+		side.broken(err.Error())
+	case !side.From.Before(side.To) || side.From.Before(at(s.InForce)):
+		side.State = Unasked
+	}
+	if err == nil {
+		side.Query = text
+	}
+	return side
+}
+
+// span is a metric's window. One value stands for the range behind the end; a
+// series, and a value without a range of its own, take the time in the stage,
+// or the lookback of it. The first point of a series whose own range lies in
+// the stage is one range after its beginning.
+func span(m config.Metric, s Subject, window, delay time.Duration) (from, to time.Time) {
+	to = at(s.Now.Add(-delay))
+	if window > 0 && m.Analysis == "" {
+		return to.Add(-window), to
+	}
+	from = at(s.InForce).Add(window)
+	if back := to.Add(-m.Lookback.Std()); m.Lookback > 0 && back.After(from) {
+		from = back
+	}
+	return from, to
+}
+
+func window(m config.Metric, t metric.Traits, query string) time.Duration {
+	if m.Window > 0 || t.Window == nil {
+		return m.Window.Std()
+	}
+	return t.Window(query)
+}
+
+func delay(m config.Metric, t metric.Traits) time.Duration {
+	if m.Delay > 0 {
+		return m.Delay.Std()
+	}
+	return t.Delay
+}
+
+// at is a time in whole milliseconds, the finest that metric systems know.
+func at(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func (s Subject) slot(stable bool) state.Slot {
+	if stable {
+		return s.Candidate.Other()
+	}
+	return s.Candidate.Other().Other() // "" for anything but a and b
+}
+
+// values gives what a placeholder stands for, and whether the gate itself
+// wrote it, in the language of the system already.
+func (s Subject) values(stable bool, side *Side, t metric.Traits) func(string) (value string, own, ok bool) {
+	return func(name string) (string, bool, bool) {
+		switch name {
+		case "track":
+			if track := s.Tracks[s.slot(stable)]; track != "" {
+				return track, false, true
+			}
+			return string(s.slot(stable)), false, true
+		case "start":
+			return side.From.Format(time.RFC3339Nano), true, true
+		case "end":
+			return side.To.Format(time.RFC3339Nano), true, true
+		case "step":
+			if t.Step != nil {
+				return t.Step(stepOf(side)), true, true
+			}
+			return config.Duration(stepOf(side)).String(), true, true
+		}
+		value, ok := s.Vars[name]
+		return value, false, ok && value != ""
+	}
+}
+
+// stepOf is the step of a series; of one value, the whole window.
+func stepOf(side *Side) time.Duration {
+	if side.Step > 0 {
+		return side.Step
+	}
+	return side.To.Sub(side.From)
+}
+
+var braces = regexp.MustCompile(`\{[a-z]+\}`)
+
+// expand replaces the placeholders of a query in one pass, so that no value is
+// looked into again. Other words in braces belong to the query's language; a
+// placeholder of ours without a value is an error.
+func expand(query string, values func(string) (string, bool, bool), escape func(string) string) (string, error) {
+	var problem error
+	text := braces.ReplaceAllStringFunc(query, func(word string) string {
+		value, own, ok := values(word[1 : len(word)-1])
+		switch {
+		case !ok && ours(word):
+			problem = fmt.Errorf("placeholder %s has no value here", word)
+		case !ok:
+			return word
+		case own:
+			return value
+		case escape == nil && !plain.MatchString(value):
+			problem = fmt.Errorf("%s is %q, which this metric system cannot escape", word, value)
+		case escape == nil:
+			return value
+		default:
+			return escape(value)
+		}
+		return ""
+	})
+	return text, problem
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+
+func ours(word string) bool {
+	switch word {
+	case "{project}", "{application}", "{environment}", "{wave}", "{version}", "{host}", "{port}":
+		return true
+	}
+	return false
+}

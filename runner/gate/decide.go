@@ -1,0 +1,205 @@
+package gate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
+)
+
+// End is when the bake is over and its data are old enough to count.
+func (c Clock) End() time.Time { return c.InForce.Add(c.Bake + c.Delay) }
+
+// Deadline is when data that are still too thin fail the stage.
+func (c Clock) Deadline() time.Time { return c.InForce.Add(max(c.Bake, c.MaxBake) + c.Delay) }
+
+// AtEnd reports whether a reading now is at or after the end of the bake.
+func (c Clock) AtEnd() bool { return !c.Now.Before(c.End()) }
+
+// Waiting is the clock of a stage that is done and waits for an approval until
+// then: it is watched as during a bake, so that red readings count and nothing
+// else ends it.
+func (c Clock) Waiting(until time.Time) Clock {
+	c.Bake = max(c.Bake, until.Sub(c.InForce))
+	return c
+}
+
+// Approved is the clock of the fresh reading that an approval given then needs
+// before it opens the way: due at once, and as patient as the stage was while
+// data are thin. InForce of the Subject stays what it was.
+func (c Clock) Approved(given time.Time) Clock {
+	fresh := Clock{InForce: given, Now: c.Now, MaxBake: max(c.Bake, c.MaxBake)}
+	if !c.LastRead.Before(given) {
+		fresh.LastRead = c.LastRead
+	}
+	return fresh
+}
+
+// Opens reports whether a reading lets an approval given then open the way:
+// it was taken no earlier and is green, or there is nothing to evaluate.
+func Opens(r Record, given time.Time) bool {
+	return !r.At.Before(given) && (r.Verdict == Green || r.Verdict == Ungated)
+}
+
+// FirstDue is when the first reading of a stage is due. Without a bake there
+// is one reading, once data are old enough; with one, readings fall every
+// interval from the moment the share is in force, and at its end.
+func FirstDue(h config.Health, c Clock) time.Time {
+	if c.Bake <= 0 {
+		return c.End()
+	}
+	return nextAfter(h, c, c.InForce)
+}
+
+// Longest is the longest a stage can take if every reading is taken when it
+// is due.
+func Longest(h config.Health, c Clock) time.Duration {
+	tolerated := time.Duration(max(0, h.FailureLimit))
+	return c.Deadline().Sub(c.InForce) + h.Grace.Std() + tolerated*(interval(h)+h.Grace.Std())
+}
+
+// Decide says what a reading leads to. Red, thin, error and green are the
+// reading's verdict:
+//
+//   - red, at any time: counts against failureLimit; beyond it the stage fails
+//     at once. A tolerated one is followed by another reading, also past the
+//     end of the bake.
+//   - thin: go on during the bake. At and after its end, the next interval
+//     until maxBake, then fail. Without a bake, and without a maxBake, that is
+//     the first reading.
+//   - error: go on during the bake. At and after its end, until grace after
+//     the first reading in error there, then fail. A reading that is not in
+//     error ends the run.
+//   - green: go on during the bake. At and after its end the stage is done,
+//     unless nobody watched for more than two intervals before this reading:
+//     then one more, an interval later, has to be green as well.
+//   - ungated: as green, with a status of its own.
+//   - void: nothing counts. The caller keeps LastRead as it was.
+//
+// The end is that of the bake plus the largest delay, and so is maxBake's.
+// Red and FirstError of the outcome replace the stage's.
+func Decide(h config.Health, c Clock, stage state.Stage, r Record) Outcome {
+	o := Outcome{Act: GoOn, Red: stage.Red, Status: state.StageBaking, Reason: r.Reason}
+	switch r.Verdict {
+	case Void:
+		o.FirstError = stage.FirstError
+	case Red:
+		o = red(h, o)
+	case Thin:
+		if c.AtEnd() && !c.Now.Before(c.Deadline()) {
+			o = refuse(o, fmt.Sprintf("still inconclusive %s after the share was in force", c.Now.Sub(c.InForce).Round(time.Second)))
+		}
+	case Green, Ungated:
+		o = pass(h, c, stage, r, o)
+	default: // Error; a verdict nobody knows is one
+		o = failing(h, c, stage, o)
+	}
+	if o.Act == GoOn && o.Next.IsZero() {
+		o.Next = nextAfter(h, c, c.Now)
+	}
+	return o
+}
+
+func red(h config.Health, o Outcome) Outcome {
+	o.Red++
+	if o.Red > h.FailureLimit {
+		return refuse(o, fmt.Sprintf("red reading %d, failureLimit %d", o.Red, h.FailureLimit))
+	}
+	o.Reason = fmt.Sprintf("red reading %d, tolerated by failureLimit %d: %s", o.Red, h.FailureLimit, o.Reason)
+	return o
+}
+
+func pass(h config.Health, c Clock, stage state.Stage, r Record, o Outcome) Outcome {
+	switch {
+	case !c.AtEnd():
+	case r.Verdict == Ungated:
+		o.Act, o.Status = Finish, state.StageUngated
+	case watched(h, c, stage):
+		o.Act, o.Status = Finish, state.StagePassed
+	default:
+		o.Reason += "; nobody watched for more than two intervals, so one more is watched"
+		o.Next = nextAfter(h, c, c.Now.Add(interval(h)-1))
+	}
+	return o
+}
+
+// failing handles a reading in error. The run that grace is counted from
+// begins anew at the end of the bake.
+func failing(h config.Health, c Clock, stage state.Stage, o Outcome) Outcome {
+	o.FirstError = stage.FirstError
+	if o.FirstError.IsZero() || (c.AtEnd() && o.FirstError.Before(c.End())) {
+		o.FirstError = c.Now
+	}
+	if !c.AtEnd() {
+		return o
+	}
+	limit := o.FirstError.Add(h.Grace.Std())
+	if !c.Now.Before(limit) {
+		return refuse(o, fmt.Sprintf("could not be judged past the bake for grace %s", h.Grace))
+	}
+	if o.Next = nextAfter(h, c, c.Now); limit.Before(o.Next) {
+		o.Next = limit
+	}
+	return o
+}
+
+func refuse(o Outcome, why string) Outcome {
+	o.Act, o.Status, o.Reason = Refuse, state.StageFailed, why+": "+o.Reason
+	return o
+}
+
+// watched reports whether somebody looked during the last two intervals. If
+// the previous reading was itself the first after such a gap, one interval
+// since it is enough however late this one comes: a driver that only calls
+// now and then must be able to finish.
+func watched(h config.Health, c Clock, stage state.Stage) bool {
+	last := c.LastRead
+	if last.IsZero() {
+		if c.Bake <= 0 {
+			return true // the one reading of a stage that nobody has to watch
+		}
+		last = c.InForce
+	}
+	i := interval(h)
+	late := last.Sub(before(c, stage, last)) > 2*i
+	if late && !last.Before(c.End()) {
+		return c.Now.Sub(last) >= i
+	}
+	return c.Now.Sub(last) <= 2*i
+}
+
+// before is the time of the reading before the last one, or when the share
+// was in force.
+func before(c Clock, stage state.Stage, last time.Time) time.Time {
+	earlier := c.InForce
+	for _, reading := range stage.Readings {
+		if reading.At.Before(last) && reading.At.After(earlier) && reading.Verdict != string(Void) {
+			earlier = reading.At
+		}
+	}
+	return earlier
+}
+
+// nextAfter is the first reading due after t: every interval from InForce, the
+// end of the bake and the deadline. Without a bake there is none before its end.
+func nextAfter(h config.Health, c Clock, t time.Time) time.Time {
+	if c.Bake <= 0 && t.Before(c.End()) {
+		return c.End()
+	}
+	i := interval(h)
+	next := c.InForce.Add((max(0, t.Sub(c.InForce))/i + 1) * i)
+	for _, fixed := range []time.Time{c.End(), c.Deadline()} {
+		if fixed.After(t) && fixed.Before(next) {
+			next = fixed
+		}
+	}
+	return next
+}
+
+func interval(h config.Health) time.Duration {
+	if h.Interval <= 0 {
+		return time.Minute
+	}
+	return h.Interval.Std()
+}

@@ -1,0 +1,354 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/manent/action/runner/config"
+)
+
+// Judge makes a reading of what came back. It never passes what it could not
+// see: an answer, probe or alarm that is missing is an error. The caller fills
+// in Stage and N.
+func Judge(h config.Health, s Subject, answers Answers, probes []ProbeResult) Record {
+	r := Record{
+		At: s.Now.UTC().Round(0), InForce: s.InForce.UTC().Round(0), Share: s.Share, First: s.First, AtEnd: s.AtEnd,
+		Version: s.Vars["version"], Health: h, Memory: s.Memory,
+	}
+	for _, m := range h.Metrics {
+		got := frame(m, s)
+		for _, p := range sidesOf(got) {
+			answer, ok := answers[p.id]
+			p.side.fill(answer, ok)
+		}
+		r.Metrics = append(r.Metrics, got)
+	}
+	for _, a := range alarmsAt(h, s.Share) {
+		seen := &Side{Query: a.Alarm}
+		answer, ok := answers[AlarmID(a.Provider, a.Alarm)]
+		seen.fill(answer, ok)
+		r.Alarms = append(r.Alarms, AlarmResult{Name: a.Name, Alarm: a.Alarm, Seen: seen})
+	}
+	r.Probes = complete(h.Probes, probes)
+	return conclude(r)
+}
+
+// Replay judges a stored reading again, from nothing but the record. A void
+// reading stays void: why it was is not in it.
+func Replay(r Record) Record {
+	if r.Verdict == Void {
+		return r
+	}
+	return conclude(r)
+}
+
+// Voided is the reading that drift made worthless: it judges nothing.
+func Voided(h config.Health, s Subject, reason string) Record {
+	return Record{
+		At: s.Now.UTC().Round(0), InForce: s.InForce.UTC().Round(0), Share: s.Share, First: s.First, AtEnd: s.AtEnd,
+		Version: s.Vars["version"], Health: h, Memory: s.Memory, Verdict: Void, Reason: reason,
+	}
+}
+
+// conclude fills in every result, the score and the verdict.
+func conclude(r Record) Record {
+	seen := r.Metrics
+	r.Metrics = nil
+	for _, m := range r.Health.Metrics {
+		got := MetricResult{Name: m.Name}
+		if i := slices.IndexFunc(seen, func(o MetricResult) bool { return o.Name == m.Name }); i >= 0 {
+			got.Candidate, got.Stable, got.Samples = seen[i].Candidate, seen[i].Stable, seen[i].Samples
+		}
+		f := judge(m, got, r)
+		got.Result, got.Rule, got.Reason = f.result, f.rule, "metric "+m.Name+": "+f.reason
+		got.Weight, got.Critical = m.Weight, critical(m, r.Health)
+		r.Metrics = append(r.Metrics, got)
+	}
+	r.Alarms = slices.Clone(r.Alarms)
+	for i := range r.Alarms {
+		r.Alarms[i].Result, r.Alarms[i].Reason = judgeAlarm(r.Alarms[i].Seen)
+	}
+	r.Score = score(r)
+	r.Verdict, r.Reason = verdict(r)
+	return r
+}
+
+// critical: under scoring an absolute metric is, unless said otherwise.
+func critical(m config.Metric, h config.Health) bool {
+	if m.Critical != nil {
+		return *m.Critical
+	}
+	return h.Analysis != nil && m.Compare == ""
+}
+
+// finding is what became of one metric, or of one of its thresholds.
+type finding struct {
+	result Result
+	rule   string
+	reason string
+}
+
+// judge takes a metric through the rows of the table, the first that applies.
+func judge(m config.Metric, got MetricResult, r Record) finding {
+	if why := skipped(m, r.Share, r.First); why != "" {
+		return finding{SkippedHere, "", "skipped: " + why}
+	}
+	switch m.Analysis {
+	case "":
+		return judgeValues(m, got, r)
+	default: // statistical comparisons are judged from the points of got, here
+		return finding{Errored, "analysis " + m.Analysis, fmt.Sprintf("analysis %s is not in this build", m.Analysis)}
+	}
+}
+
+// judgeValues judges a metric by single values and thresholds.
+func judgeValues(m config.Metric, got MetricResult, r Record) finding {
+	if why := unusable(m, got); why != "" {
+		return finding{Errored, "", why}
+	}
+	for _, p := range sidesOf(got) {
+		if p.side.early(r.InForce) {
+			return finding{Inconclusive, "", fmt.Sprintf("%s: the window from %s begins before the share was in force (%s) or holds no data old enough yet",
+				p.name, clock(p.side.begin()), clock(r.InForce))}
+		}
+	}
+	requests, f := countRequests(m, got, r.AtEnd)
+	if f != nil {
+		return *f
+	}
+	candidate, why := got.Candidate.value(m, requests.candidate)
+	if why != "" {
+		return finding{Inconclusive, "", "candidate: " + why}
+	}
+	candidate = perShare(m, candidate, r.Share)
+	v := values{candidate: candidate}
+	if got.Stable != nil {
+		if v.stable, why = got.Stable.value(m, requests.stable); why != "" {
+			return finding{Inconclusive, "", "stable: " + why}
+		}
+		v.stable, v.compared = perShare(m, v.stable, 100-r.Share), true
+	}
+	f2 := thresholds(m, v)
+	f2.reason = v.String() + ": " + f2.reason + requests.String()
+	return f2
+}
+
+// unusable says why a metric is an error whatever the figures.
+func unusable(m config.Metric, got MetricResult) string {
+	sides := sidesOf(got)
+	for _, p := range sides {
+		if why := p.side.trouble(); why != "" {
+			return fmt.Sprintf("%s: %s (query %s)", p.name, why, short(p.side.Query))
+		}
+	}
+	switch {
+	case got.Candidate == nil, m.Compare != "" && got.Stable == nil, m.SamplesQuery != "" && got.Samples == nil:
+		return "the reading does not hold its figures"
+	case m.MinSamples != nil && m.SamplesQuery == "":
+		return "minSamples without samplesQuery"
+	case same(got.Candidate, got.Stable), got.Samples != nil && same(got.Samples.Candidate, got.Samples.Stable):
+		return fmt.Sprintf("both sides asked the same query, expected {track} in it (query %s)", short(m.Query))
+	}
+	return ""
+}
+
+func same(a, b *Side) bool { return a != nil && b != nil && a.Query == b.Query }
+
+// perShare turns a volume into what it would be with all of the traffic.
+func perShare(m config.Metric, value, share float64) float64 {
+	if m.PerShare {
+		return value / (share / 100)
+	}
+	return value
+}
+
+// requests are the counts of samplesQuery.
+type requests struct {
+	counted           bool
+	compared          bool
+	candidate, stable float64
+}
+
+func (q requests) String() string {
+	switch {
+	case !q.counted:
+		return ""
+	case !q.compared:
+		return fmt.Sprintf(" (%s requests)", figure(q.candidate))
+	}
+	return fmt.Sprintf(" (%s and %s requests)", figure(q.candidate), figure(q.stable))
+}
+
+// countRequests reads samplesQuery; the finding is nil when there are enough.
+func countRequests(m config.Metric, got MetricResult, atEnd bool) (requests, *finding) {
+	var q requests
+	if got.Samples == nil {
+		return q, nil
+	}
+	q.counted, q.compared = true, m.Compare != ""
+	for _, p := range sidesOf(MetricResult{Samples: got.Samples}) {
+		n, why := p.side.number()
+		switch {
+		case why != "":
+			return q, &finding{Inconclusive, "samplesQuery", p.name + ": " + why}
+		case n < 0:
+			return q, &finding{Errored, "samplesQuery", fmt.Sprintf("%s: %s, expected 0 or more (query %s)", p.name, figure(n), short(p.side.Query))}
+		case p.stable:
+			q.stable = n
+		default:
+			q.candidate = n
+		}
+	}
+	return q, q.enough(m, atEnd)
+}
+
+func (q requests) enough(m config.Metric, atEnd bool) *finding {
+	switch {
+	case q.candidate == 0 && q.stable > 0 && atEnd:
+		return &finding{Fail, "samplesQuery", fmt.Sprintf("the candidate is silent: no requests, stable has %s", figure(q.stable))}
+	case q.candidate == 0 && q.stable > 0:
+		return &finding{Inconclusive, "samplesQuery", fmt.Sprintf("the candidate is silent so far: no requests, stable has %s", figure(q.stable))}
+	case q.candidate == 0:
+		return &finding{Inconclusive, "samplesQuery", "no requests"}
+	case q.compared && q.stable == 0:
+		return &finding{Inconclusive, "samplesQuery", fmt.Sprintf("stable has no requests to compare with, candidate has %s", figure(q.candidate))}
+	case m.MinSamples != nil && !(q.candidate >= *m.MinSamples):
+		return &finding{Inconclusive, "minSamples " + limit(*m.MinSamples),
+			fmt.Sprintf("candidate has %s requests, minSamples is %s", beside(q.candidate, *m.MinSamples), limit(*m.MinSamples))}
+	}
+	return nil
+}
+
+// judgeAlarm reads one point: 0 quiet, 1 firing.
+func judgeAlarm(seen *Side) (Result, string) {
+	if seen == nil {
+		return Errored, "was not looked at"
+	}
+	if why := seen.trouble(); why != "" {
+		return Errored, why
+	}
+	if len(seen.Points) == 0 || seen.State == NoData {
+		return Inconclusive, "has too little data"
+	}
+	switch v := seen.Points[0].Value; v {
+	case 0:
+		return Pass, "quiet"
+	case 1:
+		return Fail, "firing"
+	default:
+		return Errored, fmt.Sprintf("state %s, expected 0 or 1", figure(v))
+	}
+}
+
+// score is 100 × weight of passed ÷ weight of conclusive metrics, rounded to
+// nine places, so that a sum of decimal weights meets a threshold exactly;
+// nil without scoring and when nothing is conclusive.
+func score(r Record) *float64 {
+	var passed, conclusive float64
+	for _, m := range r.Metrics {
+		if m.Result == Pass || m.Result == Fail {
+			conclusive += m.Weight
+		}
+		if m.Result == Pass {
+			passed += m.Weight
+		}
+	}
+	s := math.Round(100*passed/conclusive*1e9) / 1e9
+	if r.Health.Analysis == nil || !(conclusive > 0) || !(s >= 0 && s <= 100) {
+		return nil
+	}
+	return &s
+}
+
+// tally sorts the messages of a reading.
+type tally struct {
+	passed                     int
+	red, errors, thin, tainted []string // tainted: failed, but only the score counts
+}
+
+func (t *tally) add(result Result, message string) {
+	switch result {
+	case Pass:
+		t.passed++
+	case Fail:
+		t.red = append(t.red, message)
+	case Inconclusive:
+		t.thin = append(t.thin, message)
+	case SkippedHere:
+	default: // an unknown result is never a pass
+		t.errors = append(t.errors, message)
+	}
+}
+
+// verdict weighs the results: red before error before thin before green, and
+// ungated when nothing was evaluated.
+func verdict(r Record) (Verdict, string) {
+	var t tally
+	scored := false
+	for _, m := range r.Metrics {
+		scored = scored || (r.Health.Analysis != nil && m.Result != SkippedHere)
+		if m.Result == Fail && r.Health.Analysis != nil && !m.Critical {
+			t.tainted = append(t.tainted, m.Reason)
+			continue
+		}
+		t.add(m.Result, m.Reason)
+	}
+	for _, p := range r.Probes {
+		t.add(p.Result, strings.TrimSpace("probe "+p.Name+": "+p.URL)+": "+p.Reason)
+	}
+	for _, a := range r.Alarms {
+		t.add(a.Result, "alarm "+a.Name+": "+a.Reason)
+	}
+	scoreSays, why := Green, ""
+	if scored {
+		scoreSays, why = byScore(r.Score, *r.Health.Analysis)
+	}
+	return t.verdict(scoreSays, why)
+}
+
+// byScore compares the score with its thresholds; no score is thin.
+func byScore(score *float64, a config.Analysis) (Verdict, string) {
+	switch {
+	case score == nil:
+		return Thin, "no metric is conclusive, so there is no score"
+	case *score < a.Marginal:
+		return Red, fmt.Sprintf("score %s is below marginal %s", beside(*score, a.Marginal), limit(a.Marginal))
+	case !(*score >= a.Pass):
+		return Thin, fmt.Sprintf("score %s is below pass %s", beside(*score, a.Pass), limit(a.Pass))
+	}
+	return Green, "score " + figure(*score)
+}
+
+func (t tally) verdict(scoreSays Verdict, why string) (Verdict, string) {
+	say := func(lists ...[]string) string {
+		all := slices.Concat(lists...)
+		if why != "" {
+			all = append([]string{why}, all...)
+		}
+		return strings.Join(all, "; ")
+	}
+	switch {
+	case len(t.red) > 0 || scoreSays == Red:
+		return Red, say(t.red, t.tainted)
+	case len(t.errors) > 0:
+		return Error, say(t.errors, t.thin, t.tainted)
+	case len(t.thin) > 0 || scoreSays != Green:
+		return Thin, say(t.thin, t.tainted)
+	case t.passed == 0 && len(t.tainted) == 0:
+		return Ungated, "nothing was evaluated"
+	}
+	return Green, say([]string{fmt.Sprintf("all %d passed", t.passed)}, t.tainted)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05Z") }
+
+// short bounds a query in a message; the whole of it is in the record.
+func short(query string) string {
+	if runes := []rune(query); len(runes) > 160 {
+		return string(runes[:160]) + "…"
+	}
+	return query
+}
