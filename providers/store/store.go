@@ -34,7 +34,8 @@ type Store interface {
 	// Object returns a side object, NotFound when there is none.
 	Object(ctx context.Context, key, name string) ([]byte, error)
 
-	// List returns the keys below a prefix ("" for all), sorted.
+	// List returns the keys below a prefix of whole segments ("shop",
+	// "shop/web"; "" for all), sorted.
 	List(ctx context.Context, prefix string) ([]string, error)
 }
 
@@ -43,7 +44,7 @@ type Change struct {
 	Data    []byte            // the document
 	Note    string            // what it records: the commit message in Git
 	Objects map[string][]byte // side objects to add, by name ("readings/<rollout>/<stage>/3.json")
-	Drop    []string          // prefixes of side objects no longer needed ("readings/<rollout>/")
+	Drop    []string          // prefixes of side objects no longer needed ("readings/<rollout>/"); best effort once the document has landed
 }
 
 // MaxDocument bounds a document and a side object, in bytes.
