@@ -19,6 +19,8 @@ type Env struct {
 	Secret func(ctx context.Context, name string) (Secret, error) // a secret by its configured name
 	Dir    string                                                 // workspace: relative paths start here and stay inside
 	Log    func(format string, args ...any)                       // one line of progress; never secrets
+
+	Redactor *Redactor // knows every secret resolved so far; cleans what a program prints; may be nil
 }
 
 // Spec describes one implementation of a contract T and builds it.

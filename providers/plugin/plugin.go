@@ -46,11 +46,16 @@ type Bundle struct {
 	Router   router.Router
 }
 
-// Traits say what a plugin can do, for plan and validate.
+// Traits say what a plugin can do, for documentation. With some it depends on
+// the settings: validate and plan build the bundle, which does no I/O, and
+// look at its own Traits.
 type Traits struct {
 	Router bool // brings its own router
 	Scales bool // implements SlotScaler
 }
+
+// Traits say what a plugin can do with the settings it was built with.
+func (b Bundle) Traits() Traits { return Traits{Router: b.Router != nil, Scales: b.Scaler != nil} }
 
 // Spec describes one plugin.
 type Spec struct {
