@@ -40,6 +40,7 @@ type Feature string
 const (
 	NaN      Feature = "NaN and infinite values"
 	Several  Feature = "several series"
+	Partial  Feature = "answers marked as partial"
 	Failures Feature = "failures of a server"
 )
 
@@ -76,12 +77,12 @@ func Run(t *testing.T, s Suite) {
 	t.Run("order and identity", s.order)
 	t.Run("window as evaluated", s.window)
 	t.Run("impossible windows", s.badWindow)
-	t.Run("partial answers are flagged", s.partial)
 	t.Run("a refused query spoils no other", s.refused)
 	t.Run("no queries", s.nothing)
 	t.Run("cancelled before", s.cancelled)
 	s.with(t, NaN, "NaN and infinity pass", s.special)
 	s.with(t, Several, "several series", s.several)
+	s.with(t, Partial, "partial answers are flagged", s.partial)
 	s.with(t, Failures, "failures", s.failures)
 	s.with(t, Failures, "recovers within one reading", s.recovers)
 	s.with(t, Failures, "cancelled during", s.cancelledDuring)
