@@ -43,6 +43,7 @@ type Pass struct {
 	Share      float64       `json:"share"`                // percent of traffic for the candidate slot
 	Testers    bool          `json:"testers,omitempty"`    // testers are routed to the candidate
 	Promoted   bool          `json:"promoted,omitempty"`   // the candidate of the last rollout was promoted
+	Retired    bool          `json:"retired,omitempty"`    // the version it replaced was scaled down: no way back by weights
 	Drained    []string      `json:"drained,omitempty"`    // members out of the load balancer
 	Retirement *Retirement   `json:"retirement,omitempty"` // scale-down that is still to come
 }

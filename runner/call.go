@@ -1,0 +1,180 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/manent/action/providers/plugin"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/runner/plan"
+	"github.com/manent/action/state"
+)
+
+// call is one entry into one step.
+type call struct {
+	*session
+	step plan.Step
+	pass *state.Pass
+	now  time.Time
+}
+
+// result is how a step ended, when it could tell. An error beside it means
+// that it could not.
+type result struct {
+	state   string // see below
+	message string
+	remedy  string
+	until   time.Time    // pending: come back then
+	pause   *state.Pause // paused
+}
+
+const (
+	isDone    = "done"
+	isPending = "pending"
+	isPaused  = "paused"
+	isFailed  = "failed"
+)
+
+func done(format string, args ...any) result {
+	return result{state: isDone, message: fmt.Sprintf(format, args...)}
+}
+
+func failed(message, remedy string) result {
+	return result{state: isFailed, message: message, remedy: remedy}
+}
+
+func pending(until time.Time, format string, args ...any) result {
+	return result{state: isPending, until: until, message: fmt.Sprintf(format, args...)}
+}
+
+// record returns the step's record, made on first use.
+func (c *call) record() *state.Step {
+	return c.recordOf(c.step.Name, c.step.Kind, c.step.Pass)
+}
+
+func (s *session) recordOf(name string, kind plan.Kind, pass string) *state.Step {
+	r := s.doc.Rollout
+	if rec := r.Step(name); rec != nil {
+		return rec
+	}
+	r.Steps = append(r.Steps, state.Step{
+		Name: name, Kind: string(kind), Pass: pass, State: state.Started, Began: s.e.World.Now().UTC(),
+		ID: r.ID + "." + strconv.Itoa(r.Attempt) + "." + name,
+	})
+	s.dirty = true
+	return r.Step(name)
+}
+
+// intend checkpoints the step as started, with what it is about to write.
+func (c *call) intend(ctx context.Context, intent *state.Intent) error {
+	rec := c.record()
+	rec.State, rec.Due = state.Started, time.Time{}
+	rec.Tries++
+	if intent != nil {
+		rec.Intent = intent
+	}
+	return c.session.intend(ctx, c.step.Name)
+}
+
+func (c *call) router() router.Router { return c.e.World.Router(c.step.Pass) }
+
+func (c *call) bundle() plugin.Bundle { return c.e.World.Plugin(c.step.Pass) }
+
+func (c *call) candidate() state.Slot { return c.pass.Slots.Candidate }
+
+// stage returns the stage the step belongs to, made when the plan has one that
+// the document does not know yet.
+func (c *call) stage() *state.Stage {
+	name := plan.StageName(c.step.Pass, c.step.Share)
+	r := c.doc.Rollout
+	if r.Stage(name) == nil {
+		r.Stages = append(r.Stages, state.Stage{Name: name, Pass: c.step.Pass, Share: c.step.Share, Status: state.StagePending})
+	}
+	return r.Stage(name)
+}
+
+// limit is the context of one provider call.
+func limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return graceful(ctx, CallLimit)
+}
+
+// poll asks ok again and again, for as long as a step may take before it says
+// "not yet". It reports whether ok said yes.
+func (c *call) poll(ctx context.Context, ok func(context.Context) (bool, error)) (bool, error) {
+	deadline := c.e.World.Now().Add(pollLimit)
+	for {
+		one, cancel := limit(ctx)
+		yes, err := ok(one)
+		cancel()
+		if yes || err != nil {
+			return yes, err
+		}
+		if c.e.NoWait || !c.e.World.Now().Before(deadline) {
+			return false, nil
+		}
+		if err := c.beat(ctx); err != nil {
+			return false, err
+		}
+		if err := c.e.World.Sleep(ctx, pollEvery); err != nil {
+			return false, err
+		}
+	}
+}
+
+// beat renews the lease when it is time to, so that a step that polls for long
+// is not taken for dead.
+func (c *call) beat(ctx context.Context) error {
+	l := c.doc.Lease
+	if l == nil || c.e.World.Now().Sub(l.Since) < BeatEvery {
+		return nil
+	}
+	l.Beat++
+	l.Since = c.e.World.Now().UTC()
+	return c.put(ctx, true, "still at "+c.step.Name)
+}
+
+// during runs long, renewing the lease beside it. If the lease is lost, long's
+// context ends: another process has taken over.
+func (c *call) during(ctx context.Context, long func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	beating, quit := context.WithCancel(ctx)
+	wg.Go(func() {
+		for c.e.World.Sleep(beating, BeatEvery) == nil {
+			c.doc.Lease.Beat++
+			if err := c.put(beating, true, "still at "+c.step.Name); errors.Is(err, errStale) {
+				stop(err)
+				return
+			}
+		}
+	})
+	err := long(ctx)
+	quit()
+	wg.Wait()
+	if cause := context.Cause(ctx); errors.Is(cause, errStale) {
+		return cause
+	}
+	stop(nil)
+	return err
+}
+
+// vars are the MANENT_* variables of a command or deployment.
+func (c *call) vars() map[string]string {
+	r := c.doc.Rollout
+	v := map[string]string{
+		"MANENT_PROJECT": c.cfg.Project, "MANENT_APPLICATION": c.cfg.Application, "MANENT_ENVIRONMENT": c.cfg.Environment,
+		"MANENT_VERSION": r.Version, "MANENT_ROLLOUT": r.ID, "MANENT_ATTEMPT": strconv.Itoa(r.Attempt),
+		"MANENT_STEP": c.step.Name, "MANENT_STEP_ID": c.record().ID,
+	}
+	if c.pass != nil {
+		v["MANENT_PASS"], v["MANENT_SLOT"], v["MANENT_TRACK"] = c.pass.Name, string(c.candidate()), string(c.candidate())
+		v["MANENT_STABLE_VERSION"] = c.pass.Slots.Get(c.candidate().Other()).Version
+		v["MANENT_SHARE"] = strconv.FormatFloat(c.pass.Share, 'f', -1, 64)
+		v["MANENT_STAGE"] = plan.StageName(c.pass.Name, c.pass.Share)
+	}
+	return v
+}

@@ -1,0 +1,164 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/manent/action/runner/plan"
+	"github.com/manent/action/state"
+)
+
+// RunOptions say when a run ends besides its natural end.
+type RunOptions struct {
+	Until   string        // step or stage name; "" = to the end
+	NoWait  bool          // end instead of sleeping
+	MaxTime time.Duration // end instead of sleeping past it; 0 = no limit
+}
+
+// unsureTries is how often run asks again before it says that it cannot tell.
+const unsureTries = 4
+
+// Run is a loop over Advance: due steps until the rollout is complete, has
+// failed, or must wait for a person or past the options.
+func (e *Engine) Run(ctx context.Context, q Request, o RunOptions) (Outcome, error) {
+	out, goOn, err := e.prepare(ctx, q)
+	if err != nil || !goOn {
+		return out, err
+	}
+	return e.drive(ctx, o)
+}
+
+// prepare begins or finds the rollout; an older one is returned first.
+func (e *Engine) prepare(ctx context.Context, q Request) (Outcome, bool, error) {
+	for {
+		claim, err := e.Begin(ctx, q)
+		if err != nil {
+			return Outcome{}, false, err
+		}
+		switch claim {
+		case Serves:
+			return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", q.Version)}, false, nil
+		case Supersede:
+			out, err := e.drive(ctx, RunOptions{NoWait: e.NoWait})
+			if err != nil || out.Result != Failure {
+				return out, false, err
+			}
+			continue
+		}
+		return Outcome{}, true, nil
+	}
+}
+
+// drive advances until something ends it.
+func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
+	began := e.World.Now()
+	unsure := 0
+	for {
+		if o.Until != "" {
+			if out, ok, err := e.reached(ctx, o.Until); err != nil || ok {
+				return out, err
+			}
+		}
+		out, err := e.Advance(ctx)
+		if u, ok := errors.AsType[*UnsureError](err); ok && unsure < unsureTries && !e.NoWait {
+			unsure++
+			e.World.Say(fmt.Sprintf("could not tell: %v; asking again", u))
+			if err := e.World.Sleep(ctx, time.Duration(unsure)*time.Second); err != nil {
+				return out, err
+			}
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		unsure = 0
+		if out.Message != "" {
+			e.World.Say(line(out))
+		}
+		if ends(out) || e.DryRun {
+			return out, nil
+		}
+		if out.Result == Progress {
+			continue
+		}
+		if o.NoWait || (o.MaxTime > 0 && out.Until.Sub(began) > o.MaxTime) {
+			return out, nil
+		}
+		e.doing(line(out), out.Until)
+		if err := e.World.Sleep(ctx, max(out.Until.Sub(e.World.Now()), pollEvery)); err != nil {
+			return out, err
+		}
+	}
+}
+
+// doing tells whoever shows progress what a wait is for.
+func (e *Engine) doing(what string, until time.Time) {
+	if e.World.Doing != nil {
+		e.World.Doing(what, until)
+	}
+}
+
+func line(out Outcome) string {
+	if out.Step == "" {
+		return out.Message
+	}
+	return out.Step + ": " + out.Message
+}
+
+// ends reports whether only a person, or nothing, can go on from here.
+func ends(out Outcome) bool {
+	switch out.Result {
+	case Complete, Failure, PausedNow, Approval, Reached:
+		return true
+	}
+	return false
+}
+
+// reached reports whether --until is satisfied: a step is next, or a stage
+// with its gate is done. A name the plan does not have is a usage error.
+func (e *Engine) reached(ctx context.Context, until string) (Outcome, bool, error) {
+	s, err := e.open(ctx)
+	if err != nil || s.doc.Rollout == nil {
+		return Outcome{}, false, err
+	}
+	out := Outcome{Result: Reached, Step: until, Message: "reached"}
+	if r := s.doc.Rollout; r.Status.Terminal() || r.Status == state.Returning {
+		return out, false, nil
+	}
+	known := false
+	for _, step := range s.plan.Steps {
+		if step.Stage == until && step.Kind == plan.Gate {
+			known = true
+			if rec := s.doc.Rollout.Step(step.Name); rec != nil && rec.State == state.Done || !Applies(step, s.doc.Rollout) {
+				return out, true, nil
+			}
+		}
+		if step.Name == until {
+			known = true
+			if before(s, until) {
+				return out, true, nil
+			}
+		}
+	}
+	if !known {
+		return out, false, &UsageError{Reason: fmt.Sprintf("--until %s: the plan has no such step or stage", until),
+			Hint: "`manent plan` lists them"}
+	}
+	return out, false, nil
+}
+
+// before reports whether every step in front of name is done.
+func before(s *session, name string) bool {
+	for _, step := range s.plan.Steps {
+		if step.Name == name {
+			return true
+		}
+		rec := s.doc.Rollout.Step(step.Name)
+		if Applies(step, s.doc.Rollout) && (rec == nil || rec.State != state.Done) {
+			return false
+		}
+	}
+	return false
+}

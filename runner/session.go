@@ -1,0 +1,215 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/plan"
+	"github.com/manent/action/state"
+	"github.com/manent/action/state/checkpoint"
+)
+
+// session is one load of the document and what this call does to it.
+type session struct {
+	e    *Engine
+	doc  *state.Document // working copy, written by save
+	cfg  config.Config   // pinned
+	plan plan.Plan
+
+	objects  map[string][]byte // readings that go with the next save
+	drop     []string          // prefixes of readings no longer named
+	dirty    bool              // the copy differs from what is stored
+	leased   bool              // our lease is in the stored document
+	tookOver bool              // another process's lease was there, lapsed
+}
+
+// open loads the document of the environment, waiting for another process
+// that works on it, and decodes what the rollout pinned.
+func (e *Engine) open(ctx context.Context) (*session, error) {
+	doc, took, err := e.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{e: e, doc: doc, tookOver: took}
+	if doc.Rollout == nil {
+		return s, nil
+	}
+	if e.Only != "" && e.Only != doc.Rollout.ID {
+		return nil, e.replaced(doc)
+	}
+	if err := s.unpin(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// replaced says what became of the rollout that this call was about.
+func (e *Engine) replaced(d *state.Document) error {
+	reason := "rollout " + e.Only + " is not here any more"
+	for _, past := range d.History {
+		if past.ID == e.Only {
+			reason = fmt.Sprintf("rollout %s of version %s has ended: %s", past.ID, past.Version, past.Status)
+			if past.Reason != "" {
+				reason += ", " + past.Reason
+			}
+		}
+	}
+	r := d.Rollout
+	return &HeldError{Reason: fmt.Sprintf("%s; the current one is rollout %s of version %s (%s)", reason, r.ID, r.Version, r.Status),
+		Hint: "`manent status` shows it"}
+}
+
+// unpin decodes the pinned configuration and plans it.
+func (s *session) unpin() error {
+	if err := json.Unmarshal(s.doc.Rollout.Config, &s.cfg); err != nil {
+		return &UnsureError{Err: fmt.Errorf("pinned configuration of rollout %s: %w", s.doc.Rollout.ID, err)}
+	}
+	s.plan = plan.Build(s.cfg, s.e.World.Catalog)
+	return s.e.wire(s.doc.Rollout.Digest, s.cfg)
+}
+
+// wire connects the engine to what the rollout's own configuration names,
+// which need not be what the file says by now.
+func (e *Engine) wire(digest string, cfg config.Config) error {
+	if e.Wire == nil || e.wired == digest {
+		return nil
+	}
+	w, err := e.Wire(cfg)
+	if err != nil {
+		return &UnsureError{Err: fmt.Errorf("pinned configuration %.12s: %w", digest, err)}
+	}
+	e.World, e.wired = w, digest
+	return nil
+}
+
+// await loads the document; while another process holds the lease it waits,
+// and after LeaseWait it gives up. The lease lapses by this process's clock.
+func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
+	me, w := *e.lease(""), e.World
+	var watch checkpoint.Watch
+	for began := w.Now(); ; {
+		doc, err := e.load(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		by, _ := checkpoint.Held(doc, me, watch.See(doc, w.Now()), w.Now(), w.Process.Alive)
+		if by == nil || e.DryRun {
+			return doc, doc.Lease != nil && doc.Lease.ID != me.ID, nil
+		}
+		if e.NoWait || w.Now().Sub(began) >= LeaseWait {
+			return nil, false, atWork(doc.Key, by)
+		}
+		if err := w.Sleep(ctx, time.Second); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+func atWork(key string, by *state.Lease) *HeldError {
+	return &HeldError{
+		Reason: fmt.Sprintf("process %d on %s is at work on %s (%s)", by.PID, by.Host, key, by.Step),
+		Hint:   "wait for it; if it is dead, its lease lapses 30 s after its last sign of life",
+	}
+}
+
+func (e *Engine) load(ctx context.Context) (*state.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallLimit)
+	defer cancel()
+	doc, err := e.State.Load(ctx)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	return doc, nil
+}
+
+func (e *Engine) lease(step string) *state.Lease {
+	p := e.World.Process
+	return &state.Lease{ID: p.ID, Owner: p.Owner, Host: p.Host, PID: p.PID, Step: step, Since: e.World.Now().UTC()}
+}
+
+// intend takes the lease, together with whatever the copy holds by now, in one
+// strict write: if anybody wrote since the copy was read, nothing is done and
+// errStale says so. After it, and only then, the world may be changed.
+func (s *session) intend(ctx context.Context, step string) error {
+	if ctx.Err() != nil {
+		return ctx.Err() // no new write begins after a signal
+	}
+	s.e.doing(step, time.Time{})
+	s.doc.Lease = s.e.lease(step)
+	err := s.put(ctx, false, "begin "+step)
+	if err == nil {
+		s.leased = true
+		return s.settleTakeover(ctx)
+	}
+	return err
+}
+
+// settleTakeover lets the longest call of the process whose lease lapsed come
+// to its end before this one acts on a router that takes any write.
+func (s *session) settleTakeover(ctx context.Context) error {
+	if !s.tookOver || s.e.World.Traits.Conditional {
+		return nil
+	}
+	return s.e.World.Sleep(ctx, CallLimit)
+}
+
+// save records the outcome and gives the lease back. Decisions that people
+// added meanwhile are kept.
+func (s *session) save(ctx context.Context, note string) error {
+	if !s.dirty && !s.leased {
+		return nil
+	}
+	s.doc.Lease = nil
+	err := s.put(ctx, true, note)
+	if err == nil {
+		s.leased = false
+	}
+	return err
+}
+
+// put writes the copy. A signal does not keep it from being written: what was
+// done must be recorded, within SignalGrace.
+func (s *session) put(ctx context.Context, rebase bool, note string) error {
+	ctx, cancel := graceful(ctx, CallLimit)
+	defer cancel()
+	write := s.e.State.Save
+	if rebase {
+		write = s.e.State.SaveOutcome
+	}
+	if err := write(ctx, s.doc, note, s.objects, s.drop); err != nil {
+		return storeError(err)
+	}
+	s.objects, s.drop, s.dirty = nil, nil, false
+	return nil
+}
+
+// attach adds a side object to the next write.
+func (s *session) attach(name string, data []byte) {
+	if s.objects == nil {
+		s.objects = map[string][]byte{}
+	}
+	s.objects[name] = data
+	s.dirty = true
+}
+
+// storeError tells a conflict from an answer that never came.
+func storeError(err error) error {
+	if _, ok := errors.AsType[*checkpoint.Conflict](err); ok {
+		return errStale
+	}
+	return &UnsureError{Step: "state", Err: err}
+}
+
+// graceful returns a context for a call that is under way when a signal
+// comes: it outlives the signal by SignalGrace, and limit in any case.
+func graceful(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(SignalGrace, cancel)
+	})
+	return out, func() { stop(); cancel() }
+}

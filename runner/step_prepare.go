@@ -1,0 +1,122 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+// stepPrepare finds out who serves and claims the other slot. The slot is
+// never assumed: the router says which one has traffic and ready capacity; an
+// empty state over a serving slot is adopted. It changes nothing but the
+// document, and cancels the slot's pending retirement in the same write.
+func stepPrepare(ctx context.Context, c *call) (result, error) {
+	seen, err := c.read(ctx)
+	if err != nil {
+		return orFailed(err)
+	}
+	serving, reason := whoServes(seen)
+	if reason != "" {
+		return busy(reason), nil
+	}
+	adopting := c.pass.Serving == ""
+	if res, paused := c.disagree(seen, serving); paused {
+		return res, nil
+	}
+	free := serving.Other()
+	if serving == "" {
+		free = state.SlotA
+	}
+	if seen.Testers {
+		return busy(fmt.Sprintf("the testers' entry for slot %s is still in place", free)), nil
+	}
+	if until := c.pinnedUntil(); c.now.Before(until) {
+		return pending(until, "clients may be pinned to slot %s until %s", free, until.Format(time.RFC3339)), nil
+	}
+	c.claim(free, serving, seen)
+	return done("%s", c.claimed(serving, free, adopting)), nil
+}
+
+// whoServes returns the slot that has weight and ready capacity, "" on a first
+// release. Both slots with weight are an answer that only a person can settle.
+func whoServes(seen router.Reading) (serving state.Slot, busy string) {
+	for _, p := range seen.Parts {
+		for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
+			if p.Shares[slot] <= 0 || !hasCapacity(p, slot) {
+				continue
+			}
+			if serving != "" && serving != slot {
+				return "", fmt.Sprintf("both slots have traffic: part %s gives %v %% to a and %v %% to b", p.ID, p.Shares[state.SlotA], p.Shares[state.SlotB])
+			}
+			serving = slot
+		}
+		if len(p.Foreign) > 0 {
+			return "", fmt.Sprintf("part %s has foreign entries with weight %v, so that a share of ours is not a share of the traffic", p.ID, p.Foreign)
+		}
+	}
+	return serving, ""
+}
+
+// hasCapacity: a router that does not know its servers is believed.
+func hasCapacity(p router.Part, slot state.Slot) bool {
+	up, known := p.Units[slot]
+	return !known || up > 0
+}
+
+// disagree pauses when router and state name different slots, unless a person
+// has already said that the router is right.
+func (c *call) disagree(seen router.Reading, serving state.Slot) (result, bool) {
+	if c.pass.Serving == "" || c.pass.Serving == serving || c.cfg.Rollout.Traffic.OnDrift == "ignore" {
+		return result{}, false
+	}
+	if rec := c.doc.Rollout.Step(c.step.Name); rec != nil && rec.Receipt["approved"] != "" && router.SameParts(c.pass.Weights, seen.Weights()) {
+		return result{}, false
+	}
+	who := "no slot"
+	if serving != "" {
+		who = "slot " + string(serving)
+	}
+	return drifted(fmt.Sprintf("the router has %s serving, the state has slot %s with version %s", who,
+		c.pass.Serving, c.pass.Slots.Get(c.pass.Serving).Version), seen), true
+}
+
+// busy refuses to use a slot that is not free.
+func busy(reason string) result {
+	return result{state: isPaused, message: "the free slot is not free: " + reason,
+		pause: &state.Pause{Kind: state.PauseBusy}}
+}
+
+// pinnedUntil is when the last client that a cookie binds to the free slot is
+// free, as far as the last rollout tells.
+func (c *call) pinnedUntil() time.Time {
+	sticky, ok := c.router().(router.Sticky)
+	if !ok || len(c.doc.History) == 0 || sticky.PinnedFor() == 0 {
+		return time.Time{}
+	}
+	return c.doc.History[0].Ended.Add(sticky.PinnedFor())
+}
+
+func (c *call) claim(free, serving state.Slot, seen router.Reading) {
+	r, p := c.doc.Rollout, c.pass
+	r.First = serving == ""
+	p.Serving = serving
+	p.Slots = p.Slots.With(free, state.Release{Version: r.Version, Ref: state.Ref{state.RefRollout: r.ID}})
+	p.Slots.Candidate = free
+	p.Share, p.Promoted, p.Testers, p.Retired = 0, false, false, false
+	p.Weights = seen.Weights()
+	p.Retirement = nil
+}
+
+func (c *call) claimed(serving, free state.Slot, adopted bool) string {
+	if serving == "" {
+		return fmt.Sprintf("no slot serves: first release, slot %s is claimed for version %s", free, c.doc.Rollout.Version)
+	}
+	stable := c.pass.Slots.Get(serving).Version
+	if adopted || stable == "" {
+		return fmt.Sprintf("slot %s serves and is adopted as stable, slot %s is claimed for version %s", serving, free, c.doc.Rollout.Version)
+	}
+	return fmt.Sprintf("slot %s serves version %s, slot %s is claimed for version %s", serving, stable, free, c.doc.Rollout.Version)
+}

@@ -1,0 +1,138 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+// read asks the router of the pass. A part that cannot be read makes the
+// whole answer "could not tell": nothing is raised on half a view.
+func (c *call) read(ctx context.Context) (router.Reading, error) {
+	seen, err := c.readParts(ctx)
+	if err != nil {
+		return router.Reading{}, err
+	}
+	return seen, seen.Err()
+}
+
+func (c *call) readParts(ctx context.Context) (router.Reading, error) {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	seen, err := c.router().Read(ctx, c.pass.Slots)
+	if err != nil {
+		return router.Reading{}, fmt.Errorf("read weights: %w", err)
+	}
+	if len(seen.Parts) == 0 {
+		return router.Reading{}, errors.New("read weights: the router reported no part, expected at least one")
+	}
+	return seen, nil
+}
+
+// drift compares what the router reports with what manent last wrote. A write
+// found unfinished (intent) is one where every part is its from or its to;
+// anything else is drift. It returns "" when there is none.
+func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent) string {
+	if len(stored) == 0 && intent == nil {
+		return ""
+	}
+	if intent != nil {
+		stored = intent.From
+	}
+	var found []string
+	for _, p := range seen.Parts {
+		if len(p.Foreign) > 0 {
+			found = append(found, fmt.Sprintf("part %s has foreign entries %v", p.ID, p.Foreign))
+		}
+		want, known := router.Find(stored, p.ID)
+		if !known {
+			found = append(found, fmt.Sprintf("part %s is new, with weights %v", p.ID, p.Weights))
+			continue
+		}
+		if router.Same(p.Weights, want) {
+			continue
+		}
+		if intent != nil {
+			if to, ok := router.Find(intent.To, p.ID); ok && router.Same(p.Weights, to) {
+				continue
+			}
+		}
+		found = append(found, fmt.Sprintf("part %s has weights %v, manent last wrote %v", p.ID, p.Weights, want))
+	}
+	for _, p := range stored {
+		if !slices.ContainsFunc(seen.Parts, func(q router.Part) bool { return q.ID == p.ID }) {
+			found = append(found, fmt.Sprintf("part %s is gone", p.ID))
+		}
+	}
+	return strings.Join(found, "; ")
+}
+
+// checkDrift returns a pause when the weights are not manent's.
+func (c *call) checkDrift(seen router.Reading, intent *state.Intent) (result, bool) {
+	if c.cfg.Rollout.Traffic.OnDrift == "ignore" {
+		return result{}, false
+	}
+	reason := drift(seen, c.pass.Weights, intent)
+	if reason == "" {
+		return result{}, false
+	}
+	return drifted(reason, seen), true
+}
+
+// drifted asks a person about weights that somebody else set.
+func drifted(reason string, seen router.Reading) result {
+	weights := seen.Weights()
+	return result{
+		state: isPaused, message: "drift: " + reason,
+		pause: &state.Pause{Kind: state.PauseDrift, Weights: weights, Seen: digest(weights)},
+	}
+}
+
+// digest names a set of weights in few characters, for a decision to repeat.
+func digest(weights []state.PartWeights) string {
+	data, _ := json.Marshal(weights) // maps are written in key order; finite numbers cannot fail
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:6])
+}
+
+// planShare returns the weights for a share of the candidate and the share
+// they really give.
+func (c *call) planShare(share float64, seen router.Reading) ([]state.PartWeights, float64, error) {
+	slot := c.candidate()
+	if p, ok := c.router().(router.Planner); ok {
+		return p.Plan(slot, share, c.cfg.Tolerance(share), seen)
+	}
+	return router.Percent(slot, share, 0.01, c.cfg.Tolerance(share), seen)
+}
+
+// settled waits until weights are in force at the data plane.
+func (c *call) settled(ctx context.Context, want []state.PartWeights, receipt state.Receipt) (bool, error) {
+	return c.poll(ctx, func(ctx context.Context) (bool, error) {
+		return c.router().Settled(ctx, want, receipt)
+	})
+}
+
+// later is when to come back for something that is not ready.
+func (c *call) later() time.Time { return c.e.World.Now().UTC().Add(notYetAfter) }
+
+// shareOf is the share of the candidate in words.
+func shareOf(share float64) string { return fmt.Sprintf("%v %%", share) }
+
+// orFailed turns a provider's definite answer into a failed step; anything
+// else stays an error that could not tell.
+func orFailed(err error) (result, error) {
+	if definite(err) {
+		return failed(err.Error(), providers.HintOf(err)), nil
+	}
+	return result{}, err
+}
