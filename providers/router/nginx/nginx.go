@@ -1,0 +1,266 @@
+// Package nginx is the router of open-source NGINX: one included file per
+// instance that holds the split between the slots, replaced as a whole over
+// SSH or locally, tested, loaded, and put back if NGINX refuses it. It must
+// not know what is in the slots, nor the plan.
+//
+// The file is manent's alone: what somebody adds to it is reported, and gone
+// after the next write. What the directives say counts, not the comment above
+// them, so that a share changed by hand is seen. A file that is not there has
+// no weights; manent generate nginx prints the first one. The directives are
+// those of NGINX 1.22 (documentation of ngx_http_split_clients_module,
+// ngx_http_map_module, ngx_http_upstream_module).
+package nginx
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/host"
+	"github.com/manent/action/providers/api/nginx/split"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+var (
+	_ router.Router   = (*Router)(nil)
+	_ router.Planner  = (*Router)(nil)
+	_ router.Targeter = (*Router)(nil)
+	_ router.Sticky   = (*Router)(nil)
+)
+
+// Settings of the router.
+type Settings struct {
+	IncludeFile   string              `name:"include_file" required:"true" help:"absolute path of the file manent owns, included in the http block"`
+	Mode          string              `name:"mode" default:"split_clients" enum:"split_clients,weight" help:"split_clients: a user stays in a slot; weight: exact share of requests, in turns"`
+	SlotA         []string            `name:"slot_a" required:"true" help:"servers of slot a, host:port; addresses in mode weight"`
+	SlotB         []string            `name:"slot_b" required:"true" help:"servers of slot b, host:port; addresses in mode weight"`
+	Key           string              `name:"key" default:"$http_x_user_id" help:"variables that name the user, for split_clients and the log; while they are empty, address and user agent do"`
+	Header        string              `name:"header" default:"x-canary" help:"testers' request header where the rollout names none"`
+	Prefix        string              `name:"prefix" default:"manent" help:"prefix of variables and upstreams; one for each environment of an instance"`
+	Cookie        string              `name:"cookie" help:"mode weight: cookie that keeps a client at its server; NGINX 1.29.6 or newer"`
+	CookieExpires time.Duration       `name:"cookie_expires" default:"1h" help:"how long the cookie keeps a client, whole seconds"`
+	StatusURL     string              `name:"status_url" default:"http://127.0.0.1:8319/manent_status" help:"location that answers which file the workers serve, as the instance itself reaches it"`
+	Name          string              `name:"name" default:"nginx" help:"name of this router where it is not a host's"`
+	Hosts         []string            `name:"lb_hosts" help:"hosts of the instances, each may have a :port for SSH; none for this machine"`
+	User          string              `name:"ssh_user" help:"may write the file and its directory, test and reload"`
+	KeySecret     providers.SecretRef `name:"ssh_key_secret" help:"private key in PEM"`
+	Password      providers.SecretRef `name:"ssh_password_secret" help:"password, tried after the key"`
+	Port          int                 `name:"ssh_port" default:"22" help:"port of SSH, 1–65535"`
+	KnownHosts    string              `name:"known_hosts" help:"path of a known_hosts file, or its lines; required with lb_hosts"`
+	Command       []string            `name:"nginx_command" default:"nginx" help:"program with arguments, as a list: [nginx, -c, /path]; run with -t, with -s reload and with -v"`
+	Reload        string              `name:"reload_command" help:"shell text instead of nginx_command with -t && with -s reload"`
+	Timeout       time.Duration       `name:"timeout" default:"8s" help:"for one instance, connecting included"`
+}
+
+// Spec describes the router.
+func Spec() router.Spec {
+	return router.Spec{
+		Spec:   spec(),
+		Traits: router.Traits{Unit: "percent", Step: 0.01, Conditional: true, Testers: "header"},
+	}
+}
+
+func spec() providers.Spec[router.Router] {
+	s := providers.Define("nginx", "open-source NGINX: an included file, over SSH or local", build)
+	s.Unproven = "cookie: needs NGINX 1.29.6, tests ran on 1.22"
+	return s
+}
+
+// Router is one environment's split on all instances.
+type Router struct {
+	settings Settings
+	open     func(ctx context.Context, name string) (host.Host, error)
+	nonce    func() string // a new generation
+	log      func(format string, args ...any)
+}
+
+func build(env providers.Env, s Settings) (router.Router, error) { return newRouter(env, s) }
+
+func newRouter(env providers.Env, s Settings) (*Router, error) {
+	if err := s.check(); err != nil {
+		return nil, &providers.Fault{Provider: "nginx", Op: "settings", Kind: providers.Invalid, Err: err}
+	}
+	r := &Router{settings: s, nonce: rand.Text, log: env.Log}
+	if r.log == nil {
+		r.log = func(string, ...any) {}
+	}
+	r.open = func(ctx context.Context, name string) (host.Host, error) {
+		return host.Open(ctx, env, s.access(), name)
+	}
+	return r, nil
+}
+
+func (s Settings) access() host.Access {
+	return host.Access{User: s.User, Port: s.Port, Key: s.KeySecret, Password: s.Password, KnownHosts: s.KnownHosts}
+}
+
+// parts are the names of the instances: hosts, or the router's own name.
+func (s Settings) parts() []string {
+	if len(s.Hosts) == 0 {
+		return []string{s.Name}
+	}
+	return s.Hosts
+}
+
+// Read implements router.Router.
+func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
+	var reading router.Reading
+	for _, id := range r.settings.parts() {
+		part := router.Part{PartWeights: state.PartWeights{ID: id}}
+		err := r.on(ctx, "read", id, func(ctx context.Context, i instance) error {
+			if err := i.supported(ctx); err != nil {
+				return err
+			}
+			f, err := i.look(ctx)
+			part.Revision = f.Digest
+			if err != nil {
+				return err
+			}
+			part.Weights, part.Shares, part.Foreign, part.Pending = f.Weights(), f.Shares(), f.Foreign(), f.Unfinished
+			part.Units = map[state.Slot]int{state.SlotA: len(r.settings.SlotA), state.SlotB: len(r.settings.SlotB)}
+			reading.Testers = reading.Testers || f.Testers.Slot != ""
+			return nil
+		})
+		part.Err = err
+		reading.Parts = append(reading.Parts, part)
+	}
+	return reading, nil
+}
+
+// Write implements router.Router. Conflicts are looked for on every part
+// before the first is written; then each part that can be reached is written
+// in order, also after one that failed. A part that expect has with an error
+// and a revision (its content means nothing to manent) is overwritten if it
+// still has that revision.
+func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
+	jobs, err := r.jobs(slots, want, expect)
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for i := range jobs {
+		err := r.on(ctx, "compare", jobs[i].want.ID, jobs[i].compare)
+		if providers.IsConflict(err) {
+			return nil, err
+		}
+		if jobs[i].failed = err != nil; jobs[i].failed {
+			problems = append(problems, err)
+		}
+	}
+	receipt := state.Receipt{}
+	for i := range jobs {
+		if jobs[i].failed {
+			continue
+		}
+		if err := r.on(ctx, "write", jobs[i].want.ID, jobs[i].write); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		receipt[jobs[i].want.ID] = jobs[i].generation
+	}
+	return receipt, join(problems)
+}
+
+// Settled implements router.Router: the file has the weights, and every one of
+// several new connections meets a worker that has loaded this file.
+func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
+	for _, p := range want {
+		in := false
+		err := r.on(ctx, "prove", p.ID, func(ctx context.Context, i instance) error {
+			f, err := i.look(ctx)
+			if err != nil || f.Unfinished || !router.Same(f.Weights(), p.Weights) {
+				return err
+			}
+			in, err = i.serves(ctx, f.Generation)
+			return err
+		})
+		if err != nil || !in {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Plan implements router.Planner.
+func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
+	parts, got, err := router.Percent(slot, share, 0.01, tolerance, seen)
+	if err != nil {
+		return nil, 0, named("plan", err)
+	}
+	return parts, got, nil
+}
+
+// Target implements router.Targeter: requests with the header go to the slot,
+// those with the value "never" to the other one, whatever the share.
+func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot, match router.Match, on bool) (router.Access, error) {
+	if match.Header == "" {
+		match.Header = r.settings.Header
+	}
+	t := split.Testers{Header: strings.ToLower(match.Header), Value: match.Value, Slot: slot}
+	if err := t.Check(); err != nil {
+		return router.Access{}, &providers.Fault{Provider: "nginx", Op: "testers", Kind: providers.Invalid, Err: err}
+	}
+	access := router.Access{Header: map[string]string{t.Header: t.Value}}
+	if !on {
+		t = split.Testers{}
+	}
+	var problems []error
+	for _, id := range r.settings.parts() {
+		err := r.on(ctx, "set testers", id, func(ctx context.Context, i instance) error {
+			return i.target(ctx, slots, t)
+		})
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return access, join(problems)
+}
+
+// PinnedFor implements router.Sticky. It is the life of the cookie although a
+// slot without weight gets no request of a pinned client either.
+func (r *Router) PinnedFor() time.Duration {
+	if r.settings.Cookie == "" {
+		return 0
+	}
+	return r.settings.CookieExpires
+}
+
+// on does something on the named instance and names both in the error.
+func (r *Router) on(ctx context.Context, op, id string, do func(context.Context, instance) error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.settings.Timeout)
+	defer cancel()
+	name := id
+	if len(r.settings.Hosts) == 0 {
+		name = ""
+	}
+	machine, err := r.open(ctx, name)
+	if err != nil {
+		return named(op+" on "+id, err)
+	}
+	defer func() { _ = machine.Close() }()
+	return named(op+" on "+id, do(ctx, instance{Router: r, host: machine, id: id}))
+}
+
+// named makes an error this router's, with what was done.
+func named(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &providers.Fault{Provider: "nginx", Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+}
+
+// join makes one error of several; it is of the first one's kind.
+func join(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	all := problems[0]
+	for _, p := range problems[1:] {
+		all = fmt.Errorf("%w; %w", all, p)
+	}
+	return all
+}
