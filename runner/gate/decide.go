@@ -36,10 +36,25 @@ func (c Clock) Approved(given time.Time) Clock {
 	return fresh
 }
 
-// Opens reports whether a reading lets an approval given then open the way:
-// it was taken no earlier and is green, or there is nothing to evaluate.
-func Opens(r Record, given time.Time) bool {
-	return !r.At.Before(given) && (r.Verdict == Green || r.Verdict == Ungated)
+// Opens reports whether a reading taken after an approval was given opens the
+// way: it is green, or there is nothing to evaluate.
+func Opens(r Record) bool { return r.Verdict == Green || r.Verdict == Ungated }
+
+// LastRead is when the stage's newest reading that was not void was taken, for
+// the Clock; zero when there is none since the share was in force.
+func LastRead(stage state.Stage) time.Time { return readBefore(stage, time.Time{}) }
+
+// readBefore is when the newest reading before t was taken; a zero t stands
+// for now.
+func readBefore(stage state.Stage, t time.Time) time.Time {
+	var newest time.Time
+	for _, r := range stage.Readings {
+		counts := r.Verdict != string(Void) && !r.At.Before(stage.InForce) && (t.IsZero() || r.At.Before(t))
+		if counts && r.At.After(newest) {
+			newest = r.At
+		}
+	}
+	return newest
 }
 
 // FirstDue is when the first reading of a stage is due. Without a bake there
@@ -50,6 +65,40 @@ func FirstDue(h config.Health, c Clock) time.Time {
 		return c.End()
 	}
 	return nextAfter(h, c, c.InForce)
+}
+
+// NextDue is when the next reading is due after the ones the stage has: what
+// Outcome.Next said after the last of them.
+func NextDue(h config.Health, c Clock, stage state.Stage) time.Time {
+	if c.LastRead.IsZero() {
+		return FirstDue(h, c)
+	}
+	last := Verdict("")
+	for _, r := range stage.Readings {
+		if r.At.Equal(c.LastRead) {
+			last = Verdict(r.Verdict)
+		}
+	}
+	return dueAfter(h, c, c.LastRead, last, stage.FirstError)
+}
+
+// dueAfter is when the reading after one that left the stage open is due. A
+// green one past the end was the first after a gap: the next is an interval
+// later. One in error there is followed by a last one when grace ends.
+func dueAfter(h config.Health, c Clock, last time.Time, verdict Verdict, firstError time.Time) time.Time {
+	next := nextAfter(h, c, last)
+	if last.Before(c.End()) {
+		return next
+	}
+	switch verdict {
+	case Green:
+		return nextAfter(h, c, last.Add(interval(h)-1))
+	case Error:
+		if limit := firstError.Add(h.Grace.Std()); limit.After(last) && limit.Before(next) {
+			return limit
+		}
+	}
+	return next
 }
 
 // Longest is the longest a stage can take if every reading is taken when it
@@ -87,7 +136,7 @@ func Decide(h config.Health, c Clock, stage state.Stage, r Record) Outcome {
 	case Red:
 		o = red(h, o)
 	case Thin:
-		if c.AtEnd() && !c.Now.Before(c.Deadline()) {
+		if !c.Now.Before(c.Deadline()) {
 			o = refuse(o, fmt.Sprintf("still inconclusive %s after the share was in force", c.Now.Sub(c.InForce).Round(time.Second)))
 		}
 	case Green, Ungated:
@@ -95,8 +144,8 @@ func Decide(h config.Health, c Clock, stage state.Stage, r Record) Outcome {
 	default: // Error; a verdict nobody knows is one
 		o = failing(h, c, stage, o)
 	}
-	if o.Act == GoOn && o.Next.IsZero() {
-		o.Next = nextAfter(h, c, c.Now)
+	if o.Act == GoOn {
+		o.Next = dueAfter(h, c, c.Now, r.Verdict, o.FirstError)
 	}
 	return o
 }
@@ -119,7 +168,6 @@ func pass(h config.Health, c Clock, stage state.Stage, r Record, o Outcome) Outc
 		o.Act, o.Status = Finish, state.StagePassed
 	default:
 		o.Reason += "; nobody watched for more than two intervals, so one more is watched"
-		o.Next = nextAfter(h, c, c.Now.Add(interval(h)-1))
 	}
 	return o
 }
@@ -131,15 +179,8 @@ func failing(h config.Health, c Clock, stage state.Stage, o Outcome) Outcome {
 	if o.FirstError.IsZero() || (c.AtEnd() && o.FirstError.Before(c.End())) {
 		o.FirstError = c.Now
 	}
-	if !c.AtEnd() {
-		return o
-	}
-	limit := o.FirstError.Add(h.Grace.Std())
-	if !c.Now.Before(limit) {
+	if c.AtEnd() && !c.Now.Before(o.FirstError.Add(h.Grace.Std())) {
 		return refuse(o, fmt.Sprintf("could not be judged past the bake for grace %s", h.Grace))
-	}
-	if o.Next = nextAfter(h, c, c.Now); limit.Before(o.Next) {
-		o.Next = limit
 	}
 	return o
 }
@@ -162,23 +203,15 @@ func watched(h config.Health, c Clock, stage state.Stage) bool {
 		last = c.InForce
 	}
 	i := interval(h)
-	late := last.Sub(before(c, stage, last)) > 2*i
+	before := readBefore(stage, last)
+	if before.Before(c.InForce) {
+		before = c.InForce
+	}
+	late := last.Sub(before) > 2*i
 	if late && !last.Before(c.End()) {
 		return c.Now.Sub(last) >= i
 	}
 	return c.Now.Sub(last) <= 2*i
-}
-
-// before is the time of the reading before the last one, or when the share
-// was in force.
-func before(c Clock, stage state.Stage, last time.Time) time.Time {
-	earlier := c.InForce
-	for _, reading := range stage.Readings {
-		if reading.At.Before(last) && reading.At.After(earlier) && reading.Verdict != string(Void) {
-			earlier = reading.At
-		}
-	}
-	return earlier
 }
 
 // nextAfter is the first reading due after t: every interval from InForce, the

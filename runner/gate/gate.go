@@ -40,6 +40,7 @@ const (
 
 // Subject is what a reading is about.
 type Subject struct {
+	Stage     string            // its name, for the record
 	Vars      map[string]string // application, environment, wave, version, host …; {track}, {step}, {start}, {end} are the gate's
 	Candidate state.Slot
 	Tracks    map[state.Slot]string // what {track} stands for; the slot's name when missing
@@ -162,8 +163,8 @@ type Clock struct {
 	Now      time.Time
 	Bake     time.Duration
 	MaxBake  time.Duration
-	Delay    time.Duration // the largest delay of the metrics judged here, see Delay
-	LastRead time.Time     // of the previous reading that was not void; zero for none
+	Delay    time.Duration // the largest delay of the metrics judged here, see LargestDelay
+	LastRead time.Time     // of the previous reading that was not void, see LastRead; zero for none
 }
 
 // Act is what a stage does after a reading.

@@ -2,9 +2,7 @@ package gate
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/manent/action/runner/config"
@@ -12,12 +10,9 @@ import (
 
 // Judge makes a reading of what came back. It never passes what it could not
 // see: an answer, probe or alarm that is missing is an error. The caller fills
-// in Stage and N.
+// in N.
 func Judge(h config.Health, s Subject, answers Answers, probes []ProbeResult) Record {
-	r := Record{
-		At: s.Now.UTC().Round(0), InForce: s.InForce.UTC().Round(0), Share: s.Share, First: s.First, AtEnd: s.AtEnd,
-		Version: s.Vars["version"], Health: h, Memory: s.Memory,
-	}
+	r := record(h, s)
 	for _, m := range h.Metrics {
 		got := frame(m, s)
 		for _, p := range sidesOf(got) {
@@ -47,10 +42,9 @@ func Replay(r Record) Record {
 
 // Voided is the reading that drift made worthless: it judges nothing.
 func Voided(h config.Health, s Subject, reason string) Record {
-	return Record{
-		At: s.Now.UTC().Round(0), InForce: s.InForce.UTC().Round(0), Share: s.Share, First: s.First, AtEnd: s.AtEnd,
-		Version: s.Vars["version"], Health: h, Memory: s.Memory, Verdict: Void, Reason: reason,
-	}
+	r := record(h, s)
+	r.Verdict, r.Reason = Void, reason
+	return r
 }
 
 // conclude fills in every result, the score and the verdict.
@@ -110,9 +104,8 @@ func judgeValues(m config.Metric, got MetricResult, r Record) finding {
 		return finding{Errored, "", why}
 	}
 	for _, p := range sidesOf(got) {
-		if p.side.early(r.InForce) {
-			return finding{Inconclusive, "", fmt.Sprintf("%s: the window from %s begins before the share was in force (%s) or holds no data old enough yet",
-				p.name, clock(p.side.begin()), clock(r.InForce))}
+		if why := p.side.early(r.InForce); why != "" {
+			return finding{Inconclusive, "", p.name + ": " + why}
 		}
 	}
 	requests, f := countRequests(m, got, r.AtEnd)
@@ -241,106 +234,6 @@ func judgeAlarm(seen *Side) (Result, string) {
 	default:
 		return Errored, fmt.Sprintf("state %s, expected 0 or 1", figure(v))
 	}
-}
-
-// score is 100 × weight of passed ÷ weight of conclusive metrics, rounded to
-// nine places, so that a sum of decimal weights meets a threshold exactly;
-// nil without scoring and when nothing is conclusive.
-func score(r Record) *float64 {
-	var passed, conclusive float64
-	for _, m := range r.Metrics {
-		if m.Result == Pass || m.Result == Fail {
-			conclusive += m.Weight
-		}
-		if m.Result == Pass {
-			passed += m.Weight
-		}
-	}
-	s := math.Round(100*passed/conclusive*1e9) / 1e9
-	if r.Health.Analysis == nil || !(conclusive > 0) || !(s >= 0 && s <= 100) {
-		return nil
-	}
-	return &s
-}
-
-// tally sorts the messages of a reading.
-type tally struct {
-	passed                     int
-	red, errors, thin, tainted []string // tainted: failed, but only the score counts
-}
-
-func (t *tally) add(result Result, message string) {
-	switch result {
-	case Pass:
-		t.passed++
-	case Fail:
-		t.red = append(t.red, message)
-	case Inconclusive:
-		t.thin = append(t.thin, message)
-	case SkippedHere:
-	default: // an unknown result is never a pass
-		t.errors = append(t.errors, message)
-	}
-}
-
-// verdict weighs the results: red before error before thin before green, and
-// ungated when nothing was evaluated.
-func verdict(r Record) (Verdict, string) {
-	var t tally
-	scored := false
-	for _, m := range r.Metrics {
-		scored = scored || (r.Health.Analysis != nil && m.Result != SkippedHere)
-		if m.Result == Fail && r.Health.Analysis != nil && !m.Critical {
-			t.tainted = append(t.tainted, m.Reason)
-			continue
-		}
-		t.add(m.Result, m.Reason)
-	}
-	for _, p := range r.Probes {
-		t.add(p.Result, strings.TrimSpace("probe "+p.Name+": "+p.URL)+": "+p.Reason)
-	}
-	for _, a := range r.Alarms {
-		t.add(a.Result, "alarm "+a.Name+": "+a.Reason)
-	}
-	scoreSays, why := Green, ""
-	if scored {
-		scoreSays, why = byScore(r.Score, *r.Health.Analysis)
-	}
-	return t.verdict(scoreSays, why)
-}
-
-// byScore compares the score with its thresholds; no score is thin.
-func byScore(score *float64, a config.Analysis) (Verdict, string) {
-	switch {
-	case score == nil:
-		return Thin, "no metric is conclusive, so there is no score"
-	case *score < a.Marginal:
-		return Red, fmt.Sprintf("score %s is below marginal %s", beside(*score, a.Marginal), limit(a.Marginal))
-	case !(*score >= a.Pass):
-		return Thin, fmt.Sprintf("score %s is below pass %s", beside(*score, a.Pass), limit(a.Pass))
-	}
-	return Green, "score " + figure(*score)
-}
-
-func (t tally) verdict(scoreSays Verdict, why string) (Verdict, string) {
-	say := func(lists ...[]string) string {
-		all := slices.Concat(lists...)
-		if why != "" {
-			all = append([]string{why}, all...)
-		}
-		return strings.Join(all, "; ")
-	}
-	switch {
-	case len(t.red) > 0 || scoreSays == Red:
-		return Red, say(t.red, t.tainted)
-	case len(t.errors) > 0:
-		return Error, say(t.errors, t.thin, t.tainted)
-	case len(t.thin) > 0 || scoreSays != Green:
-		return Thin, say(t.thin, t.tainted)
-	case t.passed == 0 && len(t.tainted) == 0:
-		return Ungated, "nothing was evaluated"
-	}
-	return Green, say([]string{fmt.Sprintf("all %d passed", t.passed)}, t.tainted)
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05Z") }

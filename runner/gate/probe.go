@@ -95,16 +95,16 @@ func pathValue(value string) (string, error) {
 
 func queryValue(value string) (string, error) { return url.QueryEscape(value), nil }
 
-// JudgeProbe says what one request of a probe means. The request follows no
-// redirect, and body is at most its first ProbeLimit bytes.
+// JudgeProbe says what one request of a probe to address means. The request
+// follows no redirect, and body is at most its first ProbeLimit bytes.
 //
 // A probe speaks to the candidate, so a refused or reset connection, a
 // timeout, a wrong certificate and a cut or garbled answer are failures of it.
 // What went wrong on this side is an error: a name that cannot be resolved, no
 // network or no socket of our own, a call that was cancelled, a request never
 // sent.
-func JudgeProbe(p config.Probe, status int, body []byte, err error) ProbeResult {
-	r := ProbeResult{Name: p.Name, Result: Fail, Status: status}
+func JudgeProbe(p config.Probe, address string, status int, body []byte, err error) ProbeResult {
+	r := ProbeResult{Name: p.Name, URL: address, Result: Fail, Status: status}
 	want := p.Status
 	if want == 0 {
 		want = http.StatusOK

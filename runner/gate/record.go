@@ -14,6 +14,14 @@ import (
 	"github.com/manent/action/runner/config"
 )
 
+// record is a reading that nothing has come back for yet.
+func record(h config.Health, s Subject) Record {
+	return Record{
+		Stage: s.Stage, At: s.Now.UTC().Round(0), InForce: s.InForce.UTC().Round(0), Share: s.Share, First: s.First,
+		AtEnd: s.AtEnd, Version: s.Vars["version"], Health: h, Memory: s.Memory,
+	}
+}
+
 func (s *Side) broken(why string) { s.State, s.Error = Broken, why }
 
 // fill stores what came back for a side that was asked.
@@ -79,9 +87,15 @@ func (s *Side) begin() time.Time {
 	return s.From
 }
 
-// early reports whether the window began before the share was in force.
-func (s *Side) early(inForce time.Time) bool {
-	return s.State == Unasked || at(s.begin()).Before(at(inForce))
+// early says why a window is not one of this stage, "" when it is.
+func (s *Side) early(inForce time.Time) string {
+	switch {
+	case at(s.begin()).Before(at(inForce)):
+		return fmt.Sprintf("the window from %s begins before the share was in force, %s", clock(s.begin()), clock(inForce))
+	case s.State == Unasked:
+		return fmt.Sprintf("no data since the share was in force, %s, are old enough yet", clock(inForce))
+	}
+	return ""
 }
 
 // stale reports whether a point is older than the window: the one asked for,
