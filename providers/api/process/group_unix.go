@@ -80,11 +80,12 @@ func (g *group) end(kill bool) {
 		return
 	}
 	g.terminate()
-	for time.Now().Before(g.deadline) {
+	look := time.NewTicker(poll)
+	defer look.Stop()
+	for now := time.Now(); now.Before(g.deadline); now = <-look.C {
 		if errors.Is(g.signal(0), syscall.ESRCH) {
 			return
 		}
-		time.Sleep(poll)
 	}
 	_ = g.signal(syscall.SIGKILL)
 }

@@ -130,8 +130,8 @@ func TestSettingsAreRefused(t *testing.T) {
 // TestCommandsAreTold compares all MANENT_* variables that a command sees.
 func TestCommandsAreTold(t *testing.T) {
 	p := newPlace(t)
-	print := `env | grep ^MANENT_ | grep -v ^MANENT_OUTPUT= | LC_ALL=C sort >told`
-	bundle := p.open(t, map[string]any{"deploy": print, "scale": print, "retire": print, "ready": print})
+	tell := `env | grep ^MANENT_ | grep -v ^MANENT_OUTPUT= | LC_ALL=C sort >told`
+	bundle := p.open(t, map[string]any{"deploy": tell, "scale": tell, "retire": tell, "ready": tell})
 	call := plugin.Call{
 		Slot: state.SlotB, StepID: "r1/deploy",
 		Release: state.Release{Version: "v2", Ref: state.Ref{"cloud.run-id": "web-7"}},

@@ -62,8 +62,8 @@ type World struct {
 	Lines  bool   // a deployment prints lines
 }
 
-// Run runs the suite; make is called for each test.
-func Run(t *testing.T, make func(t *testing.T) World) {
+// Run runs the suite; fresh is called for each test.
+func Run(t *testing.T, fresh func(t *testing.T) World) {
 	tests := []struct {
 		name string
 		test func(*testing.T, World)
@@ -80,7 +80,7 @@ func Run(t *testing.T, make func(t *testing.T) World) {
 		{"scale and retire may be repeated", scale},
 	}
 	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) { tc.test(t, make(t)) })
+		t.Run(tc.name, func(t *testing.T) { tc.test(t, fresh(t)) })
 	}
 }
 
