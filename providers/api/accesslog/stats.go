@@ -1,0 +1,77 @@
+package accesslog
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Stats are the figures of one track in one span of time. The zero value
+// counts; to give percentiles it has to be made by NewStats.
+type Stats struct {
+	Requests     int
+	Errors       int // 5xx
+	ClientErrors int // 4xx
+	Timed        int // requests with a duration
+
+	seconds float64
+	took    map[time.Duration]int
+}
+
+// NewStats returns empty figures that keep what percentiles need: each
+// distinct duration once, so that a busy log stays small.
+func NewStats() *Stats { return &Stats{took: map[time.Duration]int{}} }
+
+// Add counts a request.
+func (s *Stats) Add(e Entry) {
+	s.Requests++
+	switch e.Status / 100 {
+	case 5:
+		s.Errors++
+	case 4:
+		s.ClientErrors++
+	}
+	if !e.Timed {
+		return
+	}
+	s.Timed++
+	s.seconds += e.Took.Seconds()
+	if s.took != nil {
+		s.took[e.Took]++
+	}
+}
+
+// ErrorRate is the part of the requests that are 5xx, from 0 to 1; false
+// without requests.
+func (s *Stats) ErrorRate() (float64, bool) {
+	if s.Requests == 0 {
+		return 0, false
+	}
+	return float64(s.Errors) / float64(s.Requests), true
+}
+
+// Mean is the mean duration in seconds; false without durations.
+func (s *Stats) Mean() (float64, bool) {
+	if s.Timed == 0 {
+		return 0, false
+	}
+	return s.seconds / float64(s.Timed), true
+}
+
+// Percentile is a duration in seconds such that the given thousandths of the
+// requests (950 for p95) took no longer: of n durations in rising order the
+// one at position n × thousandths / 1000 rounded down, at least the first.
+// This is the nearest rank, rounded down as in the usual awk report. False
+// without durations.
+func (s *Stats) Percentile(thousandths int) (float64, bool) {
+	if len(s.took) == 0 {
+		return 0, false
+	}
+	position := max(s.Timed*thousandths/1000, 1)
+	for _, d := range slices.Sorted(maps.Keys(s.took)) {
+		if position -= s.took[d]; position <= 0 {
+			return d.Seconds(), true
+		}
+	}
+	return 0, false
+}
