@@ -151,6 +151,12 @@ func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	return resp, nil
 }
 
+// Unexpected is the fault of an answer that was read but does not hold what
+// it should: Unknown, since nobody can say what the system did.
+func (c *Client) Unexpected(op, what string) error {
+	return c.fault(op, providers.Unknown, fmt.Errorf("unexpected answer: %s", what))
+}
+
 func (c *Client) build(ctx context.Context, r Request) (*http.Request, error) {
 	body, contentType, err := encode(r.Body)
 	if err != nil {
