@@ -1,0 +1,110 @@
+# The project's commands; `make` alone lists them. CI runs .ci/run, which is
+# `make check test peers test-peers` and nothing else.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+
+# Tools are built once, outside the tree.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/manent
+BIN := $(CACHE)/bin
+GOLANGCI_LINT_VERSION := v2.15.0
+VERSITYGW_VERSION := v1.8.0
+
+# Packages with generated files: each has tests named TestGenerated…, which
+# compare the committed files with what the code says, and with the flag
+# -update write them.
+GENERATED ?= $$({ git grep -l --untracked '^func TestGenerated' -- '*_test.go' || true; } | xargs -r -n1 dirname | sort -u | sed 's,^,./,')
+
+# The stripped binary must not be larger, in bytes.
+MAX_BINARY := 40000000
+
+# $(call tool,NAME,MODULE,PACKAGE,VERSION) builds a tool unless this version is there.
+tool = $(GO) version -m $(BIN)/$(1) 2>/dev/null | grep -F -- '$(2)	$(4)	' >/dev/null || \
+	{ echo "building $(1) $(4)"; GOBIN=$(BIN) GOFLAGS=-buildvcs=false $(GO) install $(3)@$(4); }
+
+gofiles = git ls-files --cached --others --exclude-standard -- '*.go'
+peers = $$({ git grep -l --untracked '^//go:build peers' -- '*_test.go' || true; } | xargs -r -n1 dirname | sort -u | sed 's,^,./,')
+
+.PHONY: help
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: check
+check: fmt vet lint arch tidy generated cross ## everything that can be known without running tests
+
+.PHONY: fmt
+fmt: ## find files that gofmt would change
+	@unformatted=$$($(gofiles) | xargs gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet, the tests against real servers included
+	$(GO) vet -tags peers ./...
+
+.PHONY: lint
+lint: ## golangci-lint with .golangci.yml
+	@$(call tool,golangci-lint,github.com/golangci/golangci-lint/v2,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION))
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: arch
+arch: ## hold the architecture, and print sizes
+	$(GO) test -count=1 -v -run '^Test' ./internal/arch | grep -E '^(ok|FAIL|---.*FAIL)|^    [a-z_]+\.go'
+
+.PHONY: tidy
+tidy: ## find what go mod tidy would change
+	$(GO) mod tidy -diff
+
+.PHONY: generate
+generate: ## write the generated files
+	@packages="$(GENERATED)"; \
+	[ -n "$$packages" ] || { echo "no test is named TestGenerated…: nothing would keep the reference pages fresh"; exit 1; }; \
+	$(GO) test -count=1 -run '^TestGenerated' $$packages -args -update
+
+.PHONY: generated
+generated: ## find generated files that are not what make generate writes
+	@state() { { find docs .github templates -type f 2>/dev/null || true; } | sort | xargs -r sha256sum; }; \
+	before=$$(state); \
+	$(MAKE) --no-print-directory generate; \
+	if ! diff <(echo "$$before") <(state); then echo "generated files were out of date: commit what make generate has written"; exit 1; fi
+
+.PHONY: cross
+cross: ## compile for the other systems
+	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/manent
+	GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/manent
+
+.PHONY: test
+test: ## all tests that need nothing but Go, git and a shell
+	$(GO) test -race -timeout 5m ./...
+
+.PHONY: peers
+peers: ## install or build the real servers of the tests
+	@missing=; \
+	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git; do \
+		command -v "$${pair%%:*}" >/dev/null || PATH=$$PATH:/usr/sbin command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		root=; [ "$$(id -u)" = 0 ] || root=sudo; \
+		echo "installing$$missing"; \
+		$$root apt-get update -qq; \
+		$$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	fi
+	@$(call tool,versitygw,github.com/versity/versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION))
+
+.PHONY: test-peers
+test-peers: ## tests against the real servers that make peers brings
+	@packages="$(peers)"; \
+	[ -n "$$packages" ] || { echo "no test has the build tag peers"; exit 1; }; \
+	MANENT_PEERS_BIN=$(BIN) PATH=$$PATH:/usr/sbin $(GO) test -tags peers -race -count=1 -timeout 10m $$packages
+
+.PHONY: bench
+bench: ## benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: build
+build: ## dist/manent, stripped and static, within its size
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o dist/manent ./cmd/manent
+	@size=$$(wc -c <dist/manent); echo "$$size bytes"; \
+	[ "$$size" -le $(MAX_BINARY) ] || { echo "expected at most $(MAX_BINARY)"; exit 1; }
