@@ -54,7 +54,7 @@ type Target struct {
 type Cluster struct {
 	Name     string            `yaml:"name" json:"name" help:"name of the cluster"`
 	Labels   map[string]string `yaml:"labels" json:"labels,omitempty" help:"labels, for select"`
-	Settings map[string]any    `yaml:"settings" json:"settings,omitempty" help:"settings that replace the plugin's"`
+	Settings Settings          `yaml:"settings" json:"settings,omitempty" help:"settings that replace the plugin's"`
 }
 
 // Secret is a secret by reference.

@@ -41,11 +41,19 @@ func keyName(name string) error {
 
 // show quotes what was found in a file, cut where it is long.
 func show(text string) string {
-	const longest = 60
-	if r := []rune(text); len(r) > longest {
-		return fmt.Sprintf("%q…", string(r[:longest]))
+	short := cut(text)
+	if short == text {
+		return fmt.Sprintf("%q", text)
 	}
-	return fmt.Sprintf("%q", text)
+	return fmt.Sprintf("%q…", strings.TrimSuffix(short, "…"))
+}
+
+func cut(text string) string {
+	const most = 60
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
 }
 
 // Nearest returns the candidate that word was most likely meant to be, "" when

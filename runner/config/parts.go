@@ -95,7 +95,8 @@ func (c Config) elements() []element {
 	return out
 }
 
-// selected returns a wave's elements, and marks them as taken.
+// selected returns a wave's elements, and marks them as taken. Of those that
+// another wave has it names the first.
 func selected(w Wave, path string, elements []element, taken map[string]string) ([]element, []Issue) {
 	s, err := ParseSelector(w.Select)
 	if err != nil {
@@ -108,7 +109,9 @@ func selected(w Wave, path string, elements []element, taken map[string]string) 
 			continue
 		}
 		if first := taken[e.path]; first != "" {
-			issues = append(issues, Issue{path + ".select", fmt.Sprintf("%s is already in wave %s", e.name, first), ""})
+			if issues == nil {
+				issues = append(issues, Issue{path + ".select", fmt.Sprintf("%s is already in wave %s", e.name, first), ""})
+			}
 			continue
 		}
 		taken[e.path] = w.Name

@@ -37,29 +37,32 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseDuration reads a duration; it refuses negative ones.
+// longestDuration bounds a duration, so that sums of some never overflow.
+const longestDuration = 3650 * 24 * time.Hour
+
+// ParseDuration reads a duration. It refuses negative ones and those of more
+// than 3650 days.
 func ParseDuration(text string) (Duration, error) {
-	if text == "0" {
-		return 0, nil
-	}
-	days, rest, ok := strings.Cut(text, "d")
-	var whole time.Duration
-	if ok {
+	whole, rest := time.Duration(0), text
+	if days, after, ok := strings.Cut(text, "d"); ok {
 		n, err := strconv.Atoi(days)
 		if err != nil || n < 0 || n > 3650 {
-			return 0, fmt.Errorf("%q, expected a duration such as 30s, 5m, 1h30m or 30d", text)
+			return 0, notDuration(text)
 		}
-		whole = time.Duration(n) * 24 * time.Hour
+		whole, rest = time.Duration(n)*24*time.Hour, after
 		if rest == "" {
 			return Duration(whole), nil
 		}
-		text = rest
 	}
-	t, err := time.ParseDuration(text)
-	if err != nil || t < 0 {
-		return 0, fmt.Errorf("%q, expected a duration such as 30s, 5m, 1h30m or 30d", text)
+	t, err := time.ParseDuration(rest)
+	if err != nil || t < 0 || t > longestDuration-whole {
+		return 0, notDuration(text)
 	}
 	return Duration(whole + t), nil
+}
+
+func notDuration(text string) error {
+	return fmt.Errorf("%s, expected a duration such as 30s, 5m, 1h30m or 30d", show(text))
 }
 
 // Percent is a percentage as a fraction, written 1% or 0.5%.
@@ -77,9 +80,11 @@ func (p Percent) MarshalText() ([]byte, error) { return []byte(p.String()), nil 
 func (p *Percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
 	v, err := strconv.ParseFloat(number, 64)
-	if !ok || err != nil || v <= 0 || v >= 100 {
-		return fmt.Errorf("%q, expected a percentage between 0%% and 100%%, such as 1%%", text)
+	if !ok || err != nil || !(v > 0 && v < 100) { // NaN is neither
+		return fmt.Errorf("%s, expected a percentage between 0%% and 100%%, such as 1%%", show(string(text)))
 	}
+	// as many digits as String writes, so that both are inverse
+	v, err = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64)
 	*p = Percent(v / 100)
-	return nil
+	return err
 }

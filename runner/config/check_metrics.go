@@ -1,0 +1,184 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+func (c *checker) metrics() {
+	for i, m := range c.cfg.Rollout.Health.Metrics {
+		path := fmt.Sprintf("rollout.health.metrics[%d]", i)
+		known(c, c.cat.Metrics, "metric system", m.Provider, path+".provider")
+		c.feature(FeatureAnalysis, path+".analysis", "analysis of a metric", m.Analysis != "")
+		c.thresholds(path, m)
+		c.comparison(path, m)
+		c.samples(path, m)
+		c.statistics(path, m)
+		c.queries(path, m)
+		c.watch(path, m)
+		c.doubts(path, m)
+	}
+}
+
+// thresholds checks that there is one and that something can pass it.
+func (c *checker) thresholds(path string, m Metric) {
+	if m.Max == nil && m.Min == nil && m.MaxRatio == nil && m.MinRatio == nil && m.MaxDelta == nil {
+		c.wrong(path, "give max, min, or with compare: stable maxRatio, minRatio, maxDelta", "metric %s has no threshold", m.Name)
+	}
+	if m.Max != nil && m.Min != nil && *m.Min > *m.Max {
+		c.wrong(path+".min", "", "min %v is above max %v", *m.Min, *m.Max)
+	}
+	if c.given(path+".minRatio") && c.given(path+".maxRatio") && m.MaxRatio != nil && m.MinRatio != nil && *m.MinRatio > *m.MaxRatio {
+		c.wrong(path+".minRatio", "", "minRatio %v is above maxRatio %v", *m.MinRatio, *m.MaxRatio)
+	}
+	for _, r := range []struct {
+		key   string
+		value *float64
+	}{{"maxRatio", m.MaxRatio}, {"minRatio", m.MinRatio}} {
+		if r.value != nil && *r.value < 0 {
+			c.wrong(path+"."+r.key, "", "%s is %v, expected 0 or more", r.key, *r.value)
+		}
+	}
+}
+
+// comparison checks what only makes sense between two sides.
+func (c *checker) comparison(path string, m Metric) {
+	if m.Compare == "" {
+		for _, key := range []string{"analysis", "maxRatio", "minRatio", "maxDelta", "perShare"} {
+			if c.given(path + "." + key) {
+				c.wrong(path+"."+key, "add compare: stable", "%s without compare: stable", key)
+			}
+		}
+		return
+	}
+	e, _ := Lookup(c.cat.Metrics, m.Provider)
+	if e.OwnTracks {
+		return
+	}
+	for _, q := range []struct{ key, text string }{{"query", m.Query}, {"samplesQuery", m.SamplesQuery}} {
+		if q.text != "" && !slices.Contains(placeholdersIn(q.text), "track") {
+			c.wrong(path+"."+q.key, "put {track} where the metric has the slot's label", "compare: stable, but the %s has no {track}: both sides would be the same", q.key)
+		}
+	}
+}
+
+func (c *checker) samples(path string, m Metric) {
+	if m.SamplesQuery == "" {
+		if m.MinSamples != nil {
+			c.wrong(path+".minSamples", "add samplesQuery", "minSamples without samplesQuery")
+		}
+		if m.Empty != "" {
+			c.wrong(path+".empty", "add samplesQuery", "empty: %s without samplesQuery: nobody could tell no errors from no traffic", m.Empty)
+		}
+	}
+	if m.MinSamples != nil && *m.MinSamples < 0 {
+		c.wrong(path+".minSamples", "", "minSamples is %v, expected 0 or more", *m.MinSamples)
+	}
+}
+
+// statistics checks the numbers of an analysis.
+func (c *checker) statistics(path string, m Metric) {
+	if m.Alpha <= 0 || m.Alpha >= 1 {
+		c.wrong(path+".alpha", "", "alpha is %v, expected above 0 and below 1", m.Alpha)
+	}
+	if m.Step == 0 {
+		c.wrong(path+".step", "", "step is 0, expected the time between two points")
+	}
+	if m.MinPoints < 1 {
+		c.wrong(path+".minPoints", "", "minPoints is %d, expected 1 or more", m.MinPoints)
+	}
+	if m.Weight <= 0 {
+		c.wrong(path+".weight", "", "weight is %v, expected more than 0", m.Weight)
+	}
+	switch {
+	case m.Analysis == "sequential" && m.SamplesQuery == "":
+		c.wrong(path+".samplesQuery", "query counts bad events, samplesQuery all events", "analysis: sequential without samplesQuery")
+	case m.Analysis == "" && m.Compare != "" && c.cfg.Rollout.Health.FalseAlarm != nil:
+		c.wrong(path, "add analysis: mann-whitney or sequential, or leave falseAlarm out", "metric %s compares without analysis, so falseAlarm cannot bound its error", m.Name)
+	case m.Analysis != "" && m.Compare != "" && m.Direction == "increase" && c.given(path+".minRatio"):
+		c.warn(path+".minRatio", "set direction: decrease or either", "minRatio has no effect with direction: increase")
+	case m.Analysis != "" && m.Compare != "" && m.Direction == "decrease" && c.given(path+".maxRatio"):
+		c.warn(path+".maxRatio", "set direction: increase or either", "maxRatio has no effect with direction: decrease")
+	}
+}
+
+// queries checks that there is one and that its placeholders have a value.
+func (c *checker) queries(path string, m Metric) {
+	c.missing(path+".query", m.Query)
+	c.placeholders(path+".query", m.Query)
+	c.placeholders(path+".samplesQuery", m.SamplesQuery)
+}
+
+// placeholders refuses what looks like one of ours and is none. Other words in
+// braces may belong to the query's language or to a label, and are sent as
+// they are.
+func (c *checker) placeholders(path, text string) {
+	allowed := []string{"project", "application", "environment", "wave", "version", "track", "step", "start", "end"}
+	for _, name := range placeholdersIn(text) {
+		near := Nearest(name, allowed)
+		switch {
+		case name == "wave" && len(c.cfg.Rollout.Waves) == 0:
+			c.wrong(path, "", "{wave} has no value without waves")
+		case slices.Contains(allowed, name):
+		case name == "host" || name == "port":
+			c.wrong(path, "", "{%s} has no value in a query", name)
+		case len(name) >= 4 && near != "":
+			c.wrong(path, fmt.Sprintf("did you mean {%s}?", near), "unknown placeholder {%s}", name)
+		default:
+			c.warn(path, "the placeholders are {"+strings.Join(allowed, "}, {")+"}", "{%s} is no placeholder and is sent as it is", name)
+		}
+	}
+}
+
+// watch checks that a stage is watched long enough for the metric to say
+// anything, at the shares where it is evaluated.
+func (c *checker) watch(path string, m Metric) {
+	t := c.cfg.Rollout.Traffic
+	if c.cfg.Rollout.Strategy != "traffic" || len(t.Steps) == 0 {
+		return
+	}
+	if len(t.Steps) > 1 {
+		c.watched(path, m, max(t.Bake, t.MaxBake), "a share", "bake or maxBake")
+	}
+	if m.Compare == "" {
+		c.watched(path, m, t.FinalBake, "100 %", "finalBake")
+	}
+}
+
+func (c *checker) watched(path string, m Metric, span Duration, share, key string) {
+	window := c.cat.MetricWindow(m, m.Query)
+	if m.SamplesQuery != "" {
+		window = max(window, c.cat.MetricWindow(m, m.SamplesQuery))
+	}
+	switch {
+	case span == 0:
+		c.wrong(path+".query", fmt.Sprintf("set %s, to the range that one value stands for or more", key),
+			"%s is watched for 0s, so metric %s sees no traffic of the candidate and never passes", share, m.Name)
+	case window > span:
+		c.wrong(path+".query", fmt.Sprintf("set %s to at least %s, or shorten the window", key, window),
+			"%s is watched for %s, but one value of metric %s stands for %s: it would reach back before the share", share, span, m.Name, window)
+	case m.Analysis == "mann-whitney":
+		c.points(path, m, span, share, key)
+	}
+}
+
+// points checks that a series has as many points as the analysis needs. The
+// first point lies one window after the share came in force.
+func (c *checker) points(path string, m Metric, span Duration, share, key string) {
+	window := c.cat.MetricWindow(m, m.Query)
+	room, apart := span-window, m.Step
+	if m.Lookback > 0 {
+		room = min(room, m.Lookback)
+	}
+	if c.cfg.Rollout.Health.FalseAlarm != nil {
+		apart = max(apart, window)
+	}
+	if apart == 0 {
+		return
+	}
+	if n := int(room/apart) + 1; n < m.MinPoints {
+		c.wrong(path+".minPoints", fmt.Sprintf("lengthen %s, or shorten step and window", key),
+			"%s is watched for %s, which gives metric %s %d points, one each %s; minPoints is %d", share, span, m.Name, n, apart, m.MinPoints)
+	}
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// network checks router and pool against the rest.
+func (c *checker) network() {
+	if r := c.cfg.Traffic.Router; r != nil {
+		c.router(*r)
+	}
+	if c.cfg.Traffic.Pool != nil {
+		c.feature(FeaturePools, "traffic.pool", "pools", true)
+		c.pool(*c.cfg.Traffic.Pool)
+	}
+}
+
+func (c *checker) router(r Router) {
+	known(c, c.cat.Routers, "router", r.Provider, "traffic.router.provider")
+	if len(c.cfg.Rollout.Waves) > 0 {
+		c.wrong("traffic.router", "leave the router out and name a plugin that brings one, or leave the waves out",
+			"waves with a router of the environment: it moves the traffic of all of it at once")
+	}
+	if member, ok := r.Settings["member"].(string); ok {
+		c.member("traffic.router.settings.member", member)
+	}
+}
+
+func (c *checker) pool(p Pool) {
+	known(c, c.cat.Pools, "pool", p.Provider, "traffic.pool.provider")
+	switch {
+	case c.cfg.Rollout.Strategy == "traffic":
+		c.wrong("traffic.pool", "leave it out, or use strategy waves", "a pool with strategy traffic: a pool is for targets that are updated in place")
+	case len(c.cfg.Rollout.Waves) == 0:
+		c.wrong("traffic.pool", "give rollout.waves", "a pool without waves: all targets would be drained together")
+	}
+	c.member("traffic.pool.member", p.Member)
+	if p.PollInterval == 0 {
+		c.wrong("traffic.pool.poll_interval", "", "poll_interval is 0, expected a time between two looks")
+	}
+	if p.PollInterval > p.DrainTimeout {
+		c.warn("traffic.pool.drain_timeout", "", "drain_timeout %s is shorter than poll_interval %s: there is one look", p.DrainTimeout, p.PollInterval)
+	}
+	c.capacity(p)
+}
+
+// capacity checks that a batch can ever be taken out.
+func (c *checker) capacity(p Pool) {
+	healthy, ok := ParseAmount(p.MinHealthy)
+	if !ok {
+		c.wrong("traffic.pool.min_healthy", "", "min_healthy is %s, expected a number of members such as 1, or a percentage such as 66%%", show(p.MinHealthy))
+		return
+	}
+	batch, ok := ParseAmount(c.cfg.Rollout.MaxUnavailable)
+	total := len(c.cfg.Targets)
+	if !ok || total == 0 {
+		return
+	}
+	largest := 0
+	parts, _ := c.cfg.Parts()
+	for _, part := range parts {
+		largest = max(largest, min(batch.AtMost(len(part.Targets)), len(part.Targets)))
+	}
+	if free := total - healthy.AtLeast(total); free < largest {
+		c.wrong("traffic.pool.min_healthy", "", "min_healthy %s of %d targets leaves %d to take out, but a batch has %d", p.MinHealthy, total, max(0, free), largest)
+	}
+}
+
+// member checks the placeholders of a member's name, and that every target
+// has the labels that it is made of.
+func (c *checker) member(path, text string) {
+	for _, name := range placeholdersIn(text) {
+		label, isLabel := strings.CutPrefix(name, "label.")
+		switch {
+		case name == "host" || name == "port":
+		case !isLabel:
+			c.wrong(path, didYouMean(name, []string{"host", "port"}), "unknown placeholder {%s}, expected {host}, {port} or {label.<name>}", name)
+		default:
+			for i, t := range c.cfg.Targets {
+				if t.Labels[label] == "" {
+					c.wrong(fmt.Sprintf("targets[%d]", i), "", "target %s has no label %s, which member %s needs", t.Host, label, show(text))
+				}
+			}
+		}
+	}
+}
+
+func placeholdersIn(text string) []string {
+	var names []string
+	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
