@@ -30,6 +30,32 @@ func (e *Engine) Run(ctx context.Context, q Request, o RunOptions) (Outcome, err
 	return e.drive(ctx, o)
 }
 
+// Step does what Run does, once: the step that is next, one reading, or a bit
+// of the way back of the version that has to go first.
+func (e *Engine) Step(ctx context.Context, q Request) (Outcome, error) {
+	claim, err := e.Begin(ctx, q)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if out, over := e.claimed(claim, q); over {
+		return out, nil
+	}
+	return e.Advance(ctx)
+}
+
+// claimed is the outcome of a claim with which nothing is left to be done.
+func (e *Engine) claimed(claim Claim, q Request) (Outcome, bool) {
+	switch {
+	case claim == Serves:
+		return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", q.Version)}, true
+	case e.DryRun && claim == Fresh:
+		return Outcome{Result: NotYet, Message: fmt.Sprintf("would begin a rollout of version %s", q.Version)}, true
+	case e.DryRun && claim == Supersede:
+		return Outcome{Result: NotYet, Message: fmt.Sprintf("would return the version that is on its way, then begin a rollout of version %s", q.Version)}, true
+	}
+	return Outcome{}, false
+}
+
 // prepare begins or finds the rollout; an older one is returned first.
 func (e *Engine) prepare(ctx context.Context, q Request) (Outcome, bool, error) {
 	for {
@@ -37,17 +63,16 @@ func (e *Engine) prepare(ctx context.Context, q Request) (Outcome, bool, error) 
 		if err != nil {
 			return Outcome{}, false, err
 		}
-		switch claim {
-		case Serves:
-			return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", q.Version)}, false, nil
-		case Supersede:
-			out, err := e.drive(ctx, RunOptions{NoWait: e.NoWait})
-			if err != nil || out.Result != Failure {
-				return out, false, err
-			}
-			continue
+		if out, over := e.claimed(claim, q); over {
+			return out, false, nil
 		}
-		return Outcome{}, true, nil
+		if claim != Supersede {
+			return Outcome{}, true, nil
+		}
+		out, err := e.drive(ctx, RunOptions{NoWait: e.NoWait})
+		if err != nil || out.Result != Failure {
+			return out, false, err
+		}
 	}
 }
 

@@ -103,6 +103,7 @@ func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 		if e.NoWait || w.Now().Sub(began) >= LeaseWait {
 			return nil, false, atWork(doc.Key, by)
 		}
+		e.doing(atWork(doc.Key, by).Error(), time.Time{})
 		if err := w.Sleep(ctx, time.Second); err != nil {
 			return nil, false, err
 		}

@@ -65,6 +65,10 @@ type Traits struct {
 	// for a language whose values stand for one step each.
 	Window func(query string) time.Duration
 
+	// OwnTracks: it tells the slots apart by Query.Track, so that a query of a
+	// comparison needs no {track}.
+	OwnTracks bool
+
 	// Step writes what {step} stands for in a query; nil: as in 15s.
 	Step func(time.Duration) string
 }

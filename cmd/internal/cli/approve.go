@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/report"
+	"github.com/manent/action/state"
+)
+
+// wordFlags are the flags of approve, reject and revert.
+type wordFlags struct {
+	which
+	pause  string
+	seen   string
+	reason string
+	who    string
+	dryRun bool
+	noWait bool
+}
+
+func (f *wordFlags) flags(cmd *cobra.Command, answers bool) {
+	f.which.flags(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&f.reason, "reason", "", "why, for the record")
+	fs.StringVar(&f.who, "who", "", "`NAME` of the person who decides (whoever runs this process)")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "check the decision, write nothing")
+	if answers {
+		fs.StringVar(&f.pause, "pause", "", "`ID` of the pause that is answered, or the step of a planned approval (the open one, after asking on a terminal)")
+		fs.StringVar(&f.seen, "seen", "", "`DIGEST` of the weights that the decision is about, for a drift")
+	}
+}
+
+func (a *app) newApprove() *cobra.Command {
+	var f wordFlags
+	cmd := &cobra.Command{
+		Use:   "approve (-c FILE | --state ADDRESS) --version VERSION",
+		Short: "answer an open pause with yes",
+		Long: `Records a yes to the open pause of a rollout, with who, when and from where. It
+does not act: the process that waits goes on, or the next run or resume. A
+decision that matches no open pause is refused. After a drift it lets manent
+overwrite the weights that --seen names, and no others.`,
+		Example: "  manent approve -c envconfig/shop/web/prod.yml --version 2.0 --pause approval@25",
+	}
+	f.flags(cmd, true)
+	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) {
+		p, _, r, err := a.decide(ctx, "approve", f)
+		if err != nil {
+			return view{}, err
+		}
+		return a.acted(ctx, p, f.dryRun, runner.Outcome{
+			Result: runner.Progress, Step: r.Pause.Step, Message: "approved; whoever drives the rollout goes on, else `manent run`",
+		}, nil)
+	})
+}
+
+// decide records a person's word about the rollout that the flags name. It
+// returns the rollout as it was.
+func (a *app) decide(ctx context.Context, verb string, f wordFlags) (place, *runner.Engine, *state.Rollout, error) {
+	p, e, err := a.named(ctx, f.which)
+	if err != nil {
+		return p, e, nil, err
+	}
+	e.DryRun, e.NoWait = f.dryRun, f.noWait
+	doc, err := a.document(ctx, p)
+	if err != nil {
+		return p, e, nil, err
+	}
+	r := doc.Rollout
+	word := runner.Word{
+		Verb: verb, Rollout: e.Only, Attempt: f.attempt, Pause: f.pause, Seen: f.seen, Who: f.who, Reason: f.reason, From: origin(e),
+	}
+	if word.Who == "" {
+		word.Who = e.World.Process.Owner.Actor
+	}
+	if verb != "revert" {
+		if err := a.question(&word, r); err != nil {
+			return p, e, nil, err
+		}
+	}
+	return p, e, r, e.Decide(ctx, word)
+}
+
+// origin says where a decision comes from.
+func origin(e *runner.Engine) string {
+	if url := e.World.Process.Owner.URL; url != "" {
+		return url
+	}
+	return e.World.Process.Host
+}
+
+// question fills in the pause when it is not named by its id: the step of a
+// planned approval names it as well, and on a terminal the open one is shown
+// and asked about. A drift decision must name the weights in any case.
+func (a *app) question(w *runner.Word, r *state.Rollout) error {
+	pause := r.Pause
+	if pause == nil {
+		return nil // the engine refuses, and says why
+	}
+	planned := pause.Kind == state.PauseApproval
+	if planned && w.Pause == pause.Step {
+		w.Pause = pause.ID
+	}
+	if w.Pause != "" {
+		return nil
+	}
+	commands := report.Answers(r)
+	if !isTerminal(a.stdin) || !planned && w.Seen == "" && pause.Seen != "" {
+		return usage("`"+strings.Join(commands, "` or `")+"`", "no pause is named; %s is open: %s", pause.ID, pause.Reason)
+	}
+	_, _ = fmt.Fprintf(a.stderr, "%s\n%s version %s at %s? [y/N] ", pause.Reason, w.Verb, r.Version, pause.Step)
+	answer, _ := bufio.NewReader(a.stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return usage("answer y, or name the pause", "%v", errors.New("not confirmed, nothing was done"))
+	}
+	w.Pause = pause.ID
+	return nil
+}

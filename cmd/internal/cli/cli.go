@@ -1,0 +1,197 @@
+// Package cli is the command line: one file per verb, each of which reads its
+// flags, calls the engine or a pure function, and returns what to show. How a
+// call ends is exit.go's to say, what it prints output.go's. It must not know
+// any provider: those come from cmd/internal/wire.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/cmd/internal/wire"
+	"github.com/manent/action/providers"
+)
+
+// Main runs the process's command line and returns its exit code.
+func Main(version string) int {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	a := newApp(version, os.Getenv, dir)
+	a.stdin, a.stdout, a.stderr = os.Stdin, os.Stdout, os.Stderr
+	ctx, stop := untilSignal()
+	defer stop()
+	return a.execute(ctx, os.Args[1:])
+}
+
+// untilSignal returns a context that the first SIGINT or SIGTERM ends; what is
+// in flight gets its grace. The second one ends the process at once.
+func untilSignal() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitUnsure)
+	}()
+	return ctx, cancel
+}
+
+// app is one call of the command line.
+type app struct {
+	version string
+	getenv  func(string) string
+	dir     string
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	now     func() time.Time
+
+	json       bool
+	file       string // -c
+	descriptor string // of the application
+	state      string // --state
+
+	redactor *providers.Redactor
+	screen   *screen
+	host     wire.Host
+	code     int
+}
+
+func newApp(version string, getenv func(string) string, dir string) *app {
+	a := &app{version: version, getenv: getenv, dir: dir, now: time.Now, redactor: &providers.Redactor{}}
+	a.host = wire.Host{
+		Getenv: getenv, Dir: dir, Redactor: a.redactor,
+		Say:  func(line string) { a.screen.say(line) },
+		Mask: func(providers.Secret) error { return nil },
+	}
+	return a
+}
+
+// execute parses the arguments, runs the verb and returns the exit code.
+func (a *app) execute(ctx context.Context, args []string) (code int) {
+	a.screen = a.newScreen(a.stdout)
+	defer func() {
+		if p := recover(); p != nil {
+			code = a.show("", view{}, fmt.Errorf("panic: %v", p))
+		}
+	}()
+	root := a.root()
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		return a.show("", view{}, err)
+	}
+	return a.code
+}
+
+func (a *app) newScreen(out io.Writer) *screen {
+	return &screen{out: out, terminal: isTerminal(out), redactor: a.redactor, now: a.now}
+}
+
+// root is the tree of all verbs.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "manent", Short: "moves traffic to a new version in small, measured steps, and back when something is wrong",
+		SilenceErrors: true, SilenceUsage: true, Args: cobra.ArbitraryArgs,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRun: func(*cobra.Command, []string) {
+			if a.json {
+				a.screen = a.newScreen(a.stderr)
+			}
+		},
+	}
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownVerb(cmd, args[0])
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath()), "%s: %v", cmd.CommandPath(), err)
+	})
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on stdout, progress on stderr")
+	for _, verb := range a.verbs() {
+		root.AddCommand(verb)
+	}
+	root.SetHelpCommand(&cobra.Command{Use: "help [verb]", Short: "help about a verb", Run: func(cmd *cobra.Command, args []string) {
+		if found, _, err := root.Find(args); err == nil && found != nil {
+			_ = found.Help()
+		}
+	}})
+	return root
+}
+
+// verbs lists the verbs in the order in which a user meets them.
+func (a *app) verbs() []*cobra.Command {
+	return []*cobra.Command{
+		a.newValidate(),
+		a.newPlan(),
+		a.newDoctor(),
+		a.newRun(),
+		a.newStep(),
+		a.newStatus(),
+		a.newActivity(),
+		a.newApprove(),
+		a.newReject(),
+		a.newRevert(),
+		a.newRetry(),
+		a.newResume(),
+		a.newUnlock(),
+		a.newGenerate(),
+		a.newProxy(),
+		a.newSchema(),
+		a.newVersion(),
+		a.newCompletion(),
+	}
+}
+
+func unknownVerb(cmd *cobra.Command, verb string) error {
+	hint := "`manent help` lists the verbs"
+	if near := cmd.SuggestionsFor(verb); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "? " + hint
+	}
+	return usage(hint, "unknown verb %q", verb)
+}
+
+// verb makes a command of a function that returns what to show.
+func (a *app) verb(cmd *cobra.Command, do func(ctx context.Context, args []string) (view, error)) *cobra.Command {
+	if cmd.Args == nil {
+		cmd.Args = noArguments
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v, err := do(cmd.Context(), args)
+		a.code = a.show(cmd.Name(), v, err)
+		return nil
+	}
+	return cmd
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(fmt.Sprintf("`%s --help` shows how it is called", cmd.CommandPath()), "%s takes no argument, found %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// need is a usage error that names the flag that is missing.
+func need(flag, why string) error {
+	return usage("add "+flag, "%s", why)
+}
+
+// errAborted: a person was asked on the terminal and did not say yes.
+var errAborted = errors.New("not confirmed, nothing was done")

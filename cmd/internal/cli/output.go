@@ -1,0 +1,154 @@
+package cli
+
+// Rules of what manent prints; every verb keeps them, because it prints
+// through this file and through screen.go only.
+//
+//   - Results go to stdout: a table, a document, or the lines of what a
+//     rollout did, one per step: "traffic@25: share 25 % in force: …".
+//   - With --json stdout gets exactly one JSON document, also when the call
+//     fails, and progress goes to stderr.
+//   - A call that does not end with 0 says why in its last message on stderr:
+//     "manent: failed: …", in lower case, without a period at the end.
+//   - What to do about it follows on a line of its own: "hint: …".
+//   - Warnings are "manent: warning: …" on stderr.
+//   - While it waits, a terminal gets one live line, anything else one line a
+//     minute.
+//   - Nothing is printed that holds a secret manent has resolved.
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
+)
+
+// view is what a verb has to show.
+type view struct {
+	Outcome *runner.Outcome // how the engine's call ended; nil when there was none
+	JSON    any             // the document; nil for the one of callJSON
+	Text    string          // for a person
+	Rollout *state.Rollout  // for callJSON
+	Past    []runner.Outcome
+}
+
+// silent is the document of a verb that has printed its own.
+type silent struct{}
+
+// callJSON is the document of every verb that acts, and of every call that
+// ends with an error.
+type callJSON struct {
+	Verb     string           `json:"verb"`
+	Exit     int              `json:"exit"`
+	Result   string           `json:"result"`             // the word of the exit code, see exit-codes
+	Step     string           `json:"step,omitempty"`     // of the plan
+	Message  string           `json:"message,omitempty"`  // what was read, decided and why
+	Hint     string           `json:"hint,omitempty"`     // what to do
+	Until    time.Time        `json:"until,omitzero"`     // come back then, or an approval expires then
+	Rollout  *rolloutJSON     `json:"rollout,omitempty"`  // which one it was about
+	Did      []outcomeJSON    `json:"did,omitempty"`      // of resume: one per environment and retirement
+	Problems []config.Problem `json:"problems,omitempty"` // of the configuration
+}
+
+type rolloutJSON struct {
+	ID      string       `json:"id"`
+	Version string       `json:"version"`
+	Attempt int          `json:"attempt"`
+	Status  state.Status `json:"status"`
+}
+
+type outcomeJSON struct {
+	Exit    int       `json:"exit"`
+	Result  string    `json:"result"`
+	Step    string    `json:"step,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// show prints what a verb came to and returns the exit code.
+func (a *app) show(verb string, v view, err error) int {
+	end := ending{Code: exitDone}
+	switch {
+	case err != nil:
+		end = endingOfError(err)
+	case v.Outcome != nil:
+		end = endingOf(*v.Outcome)
+	}
+	a.screen.done()
+	if a.json {
+		a.showJSON(verb, v, end, err)
+	} else if v.Text != "" {
+		a.print(strings.TrimSuffix(v.Text, "\n"))
+	}
+	a.showEnd(end, err, v)
+	return end.Code
+}
+
+// showEnd prints the last message.
+func (a *app) showEnd(end ending, err error, v view) {
+	if problems, ok := errors.AsType[*problemsError](err); ok {
+		for _, p := range problems.problems {
+			a.complain(p.String(), p.Hint)
+		}
+	}
+	switch {
+	case end.Code != exitDone:
+		a.complain("manent: "+word(end.Code)+": "+end.Message, end.Hint)
+	case v.Outcome != nil && !a.json && end.Message != "":
+		a.screen.say(end.Message)
+	}
+}
+
+func (a *app) showJSON(verb string, v view, end ending, err error) {
+	doc := v.JSON
+	if doc == nil || err != nil {
+		doc = a.callJSON(verb, v, end, err)
+	}
+	if doc == any(silent{}) {
+		return
+	}
+	data, bad := json.MarshalIndent(doc, "", "  ")
+	if bad != nil {
+		a.complain("manent: internal: "+bad.Error(), "")
+		return
+	}
+	a.print(string(data))
+}
+
+func (a *app) callJSON(verb string, v view, end ending, err error) callJSON {
+	doc := callJSON{Verb: verb, Exit: end.Code, Result: word(end.Code), Message: end.Message, Hint: end.Hint}
+	if problems, ok := errors.AsType[*problemsError](err); ok {
+		doc.Problems = problems.problems
+	}
+	if v.Outcome != nil && err == nil {
+		doc.Step, doc.Message, doc.Until = v.Outcome.Step, v.Outcome.Message, v.Outcome.Until
+	}
+	if r := v.Rollout; r != nil {
+		doc.Rollout = &rolloutJSON{ID: r.ID, Version: r.Version, Attempt: r.Attempt, Status: r.Status}
+	}
+	for _, out := range v.Past {
+		e := endingOf(out)
+		doc.Did = append(doc.Did, outcomeJSON{Exit: e.Code, Result: word(e.Code), Step: out.Step, Message: out.Message, Until: out.Until})
+	}
+	return doc
+}
+
+// print writes a result to stdout.
+func (a *app) print(text string) { _, _ = fmt.Fprintln(a.stdout, a.redactor.Clean(text)) }
+
+// complain writes a message to stderr, its hint on a line of its own.
+func (a *app) complain(message, hint string) {
+	_, _ = fmt.Fprintln(a.stderr, a.redactor.Clean(message))
+	if hint != "" {
+		_, _ = fmt.Fprintln(a.stderr, a.redactor.Clean("hint: "+hint))
+	}
+}
+
+// warn writes a warning to stderr.
+func (a *app) warn(format string, args ...any) {
+	a.complain("manent: warning: "+fmt.Sprintf(format, args...), "")
+}

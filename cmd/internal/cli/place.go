@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/providers/ci"
+	"github.com/manent/action/providers/store"
+	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
+	"github.com/manent/action/state/checkpoint"
+)
+
+// place is one environment: where its state is, and what the file says.
+type place struct {
+	key   string
+	store store.Store
+	cfg   *config.Config // nil without a file
+}
+
+// fileFlags adds the flags that say which environment is meant.
+func (a *app) fileFlags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVarP(&a.file, "config", "c", "", "the environment's `FILE`: envconfig/<project>/<application>/<environment>.yml")
+	cmd.Flags().StringVar(&a.descriptor, "descriptor", "", "the application's `FILE` with a rollout section (manent.yml of this directory, if it is there)")
+	return cmd
+}
+
+// placeFlags adds -c and --state.
+func (a *app) placeFlags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&a.state, "state", "", "`ADDRESS` of the state instead of the file's: git, git:<url>, s3://bucket/prefix, file:<dir>")
+	return a.fileFlags(cmd)
+}
+
+// load reads the configuration. Warnings are shown, problems are an error;
+// without strict what this build cannot do is only a warning.
+func (a *app) load(anonymous, strict bool) (config.Config, error) {
+	if a.file == "" {
+		return config.Config{}, need("-c FILE", "no configuration is named")
+	}
+	cfg, problems := config.Load(config.Options{
+		File: a.file, Descriptor: a.descriptorFile(), State: a.state, Anonymous: anonymous, Catalog: a.host.Catalog(),
+	})
+	stops := []config.Severity{config.Error}
+	if strict {
+		stops = append(stops, config.Absent)
+	}
+	if bad := problems.Of(stops...); len(bad) > 0 {
+		return cfg, &problemsError{problems: bad}
+	}
+	for _, p := range problems {
+		a.complain(p.String(), p.Hint)
+	}
+	return cfg, nil
+}
+
+// descriptorFile is manent.yml of this directory, unless another one is named
+// or it is the environment's file itself.
+func (a *app) descriptorFile() string {
+	const usual = "manent.yml"
+	if a.descriptor != "" {
+		return a.descriptor
+	}
+	info, err := os.Stat(filepath.Join(a.dir, usual))
+	if err != nil {
+		return ""
+	}
+	if own, err := os.Stat(a.file); err != nil || os.SameFile(info, own) {
+		return ""
+	}
+	return usual
+}
+
+// place is the one environment that the flags name: the file's, or the only
+// one of the store.
+func (a *app) place(ctx context.Context) (place, error) {
+	all, err := a.places(ctx)
+	switch {
+	case err != nil:
+		return place{}, err
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) == 0:
+		return place{}, need("-c FILE", a.state+" holds no environment yet")
+	}
+	keys := make([]string, len(all))
+	for i, p := range all {
+		keys[i] = p.key
+	}
+	return place{}, need("-c FILE", fmt.Sprintf("%s holds %d environments: %s", a.state, len(all), strings.Join(keys, ", ")))
+}
+
+// places are all environments that the flags name: the file's, or without a
+// file all of the store.
+func (a *app) places(ctx context.Context) ([]place, error) {
+	if a.file != "" {
+		cfg, err := a.load(false, true)
+		if err != nil {
+			return nil, err
+		}
+		s, err := a.host.OpenStore(cfg.State)
+		return []place{{key: cfg.Key(), store: s, cfg: &cfg}}, err
+	}
+	if a.state == "" {
+		return nil, need("-c FILE or --state ADDRESS", "no environment is named")
+	}
+	s, err := a.host.OpenStore(a.state)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
+	defer cancel()
+	keys, err := s.List(ctx, "")
+	if err != nil {
+		return nil, &runner.UnsureError{Step: "state", Err: err}
+	}
+	var out []place
+	for _, key := range keys {
+		if key != store.ProbeKey {
+			out = append(out, place{key: key, store: s})
+		}
+	}
+	return out, nil
+}
+
+// engine makes the engine of one environment.
+func (a *app) engine(ctx context.Context, p place) (*runner.Engine, error) {
+	platform, err := a.host.Platform()
+	if err != nil {
+		return nil, err
+	}
+	a.host.Mask = platform.Mask
+	base, err := a.world(ctx, platform)
+	if err != nil {
+		return nil, err
+	}
+	e := &runner.Engine{State: checkpoint.Open(p.store, p.key, a.now, checkpoint.Nonce), World: base}
+	e.Wire = func(cfg config.Config) (runner.World, error) {
+		if err := a.host.Resolve(ctx, cfg.Secrets); err != nil {
+			a.screen.say("warning: " + err.Error()) // the step that needs it says what follows
+		}
+		return a.host.Connect(base, cfg)
+	}
+	return e, nil
+}
+
+// world is what the process itself gives to the engine.
+func (a *app) world(ctx context.Context, platform ci.Platform) (runner.World, error) {
+	owner, err := platform.Identity(ctx)
+	if err != nil {
+		return runner.World{}, err
+	}
+	return runner.World{
+		Now: a.now, Sleep: a.screen.sleep, Say: a.screen.say, Doing: a.screen.begin, NewID: a.newID,
+		Process: runner.Process{
+			ID: checkpoint.Nonce(), Owner: owner, Host: checkpoint.Host(), PID: os.Getpid(), Alive: checkpoint.Alive,
+		},
+		Catalog: a.host.Catalog(),
+	}, nil
+}
+
+// newID names a rollout: the second it began, and enough chance that two
+// begun in one second differ.
+func (a *app) newID() string {
+	return a.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
+}
+
+// document reads the state document as it is.
+func (a *app) document(ctx context.Context, p place) (*state.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
+	defer cancel()
+	doc, err := checkpoint.Open(p.store, p.key, time.Now, checkpoint.Nonce).Load(ctx)
+	if err != nil {
+		return nil, &runner.UnsureError{Step: "state", Err: err}
+	}
+	return doc, nil
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/runner"
+)
+
+func (a *app) newResume() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "resume (-c FILE | --state ADDRESS)",
+		Short: "do what is due and nobody waits for: to be run on a schedule",
+		Long: `Finishes returns, takes the readings that are due while an approval is waited
+for, drives rollouts begun with wait: resume, returns rollouts whose job has
+been gone for orphanAfter, and scales down what is due. Elsewhere it never
+raises a share. Without -c it does so for every environment of the state.
+
+It ends with 6 when a return is unfinished, else with 5 when somebody did not
+answer, else with 1 when it has returned a rollout, and otherwise with 0, also
+when there is still something to wait for.`,
+		Example: `  manent resume --state git
+  manent resume -c envconfig/shop/web/prod.yml`,
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing, print what would be done")
+	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.resume(ctx, dryRun) })
+}
+
+// resume goes through all environments; one that fails keeps no other one.
+func (a *app) resume(ctx context.Context, dryRun bool) (view, error) {
+	all, err := a.places(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	var v view
+	var failed []error
+	var text strings.Builder
+	for _, p := range all {
+		outs, err := a.resumeOne(ctx, p, dryRun)
+		if ctx.Err() != nil {
+			return view{}, ctx.Err()
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.key, err))
+			fmt.Fprintf(&text, "%s: %v\n", p.key, err)
+		}
+		for _, out := range outs {
+			out.Message = p.key + ": " + strings.TrimPrefix(out.Step+": "+out.Message, ": ")
+			out.Step = ""
+			v.Past = append(v.Past, out)
+			fmt.Fprintln(&text, out.Message)
+		}
+	}
+	if text.Len() == 0 {
+		text.WriteString("nothing is due\n")
+	}
+	v.Text = text.String()
+	worst := sweep(v.Past, errors.Join(failed...))
+	v.Outcome = &worst
+	return v, nil
+}
+
+func (a *app) resumeOne(ctx context.Context, p place, dryRun bool) ([]runner.Outcome, error) {
+	e, err := a.engine(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	e.DryRun, e.NoWait = dryRun, true
+	doc, err := a.document(ctx, p)
+	if err != nil || doc.Rollout == nil {
+		return nil, err
+	}
+	return e.Resume(ctx)
+}
+
+// sweep is how a whole round ended: by the worst that needs somebody.
+func sweep(outs []runner.Outcome, failed error) runner.Outcome {
+	found := func(want runner.Result) *runner.Outcome {
+		for i := range outs {
+			if outs[i].Result == want {
+				return &outs[i]
+			}
+		}
+		return nil
+	}
+	if out := found(runner.Unfinished); out != nil {
+		return *out
+	}
+	if out := found(runner.Unsure); out != nil || failed != nil {
+		if failed != nil {
+			return runner.Outcome{Result: runner.Unsure, Message: failed.Error()}
+		}
+		return *out
+	}
+	if out := found(runner.Failure); out != nil {
+		return *out
+	}
+	return runner.Outcome{Result: runner.Progress}
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/plan"
+	"github.com/manent/action/state"
+)
+
+// runFlags are the flags of run, retry and step.
+type runFlags struct {
+	version     string
+	until       string
+	noWait      bool
+	maxTime     time.Duration
+	dryRun      bool
+	force       bool
+	reconfigure bool
+	retry       bool // not a flag: the verb
+}
+
+func (a *app) newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run -c FILE --version VERSION",
+		Short: "roll a version out, or go on with its rollout",
+		Long: `Begins the rollout of a version or goes on with it, step by step, until the
+version serves, the rollout has failed and all traffic is back, or a person has
+to decide. Kill it anywhere and call it again: it continues from what it finds.
+
+A rollout keeps the configuration that it began with. When the file says
+something else by now, run names the keys and goes on with the pinned ones;
+--reconfigure adopts the file.
+
+It ends with 2 when a planned approval is open: approve, and call it again.`,
+		Example: `  manent run -c envconfig/shop/web/prod.yml --version 2.0
+  manent run -c envconfig/shop/web/prod.yml --version 2.0 --until approval@25
+  manent run -c envconfig/shop/web/prod.yml --version 2.0 --until 25% --max-time 50m`,
+	}
+	f.flags(cmd)
+	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.run(ctx, f) })
+}
+
+// flags adds those that run and retry share.
+func (f *runFlags) flags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.version, "version", "", "`VERSION` to roll out")
+	fs.StringVar(&f.until, "until", "", "end with 0 when this `STEP` is next (approval@25), or this stage is done, its gate included (25%)")
+	fs.BoolVar(&f.noWait, "no-wait", false, "end instead of waiting")
+	fs.DurationVar(&f.maxTime, "max-time", 0, "end instead of waiting past this `TIME` from now, such as 50m")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "read everything, write nothing, print what would be done")
+	fs.BoolVar(&f.force, "force", false, "let a run go on that is older than the newest one")
+	fs.BoolVar(&f.reconfigure, "reconfigure", false, "adopt the file where it differs from what the rollout began with")
+}
+
+func (a *app) run(ctx context.Context, f runFlags) (view, error) {
+	p, doc, err := a.begin(ctx, f)
+	if err != nil {
+		return view{}, err
+	}
+	if f.until != "" {
+		if err := a.checkUntil(f.until, a.configOf(doc, p, f.version)); err != nil {
+			return view{}, err
+		}
+	}
+	e, err := a.engine(ctx, p)
+	if err != nil {
+		return view{}, err
+	}
+	e.DryRun, e.NoWait = f.dryRun, f.noWait
+	if err := a.compare(ctx, e, doc, p, f); err != nil {
+		return view{}, err
+	}
+	out, err := e.Run(ctx, f.request(p), runner.RunOptions{Until: f.until, NoWait: f.noWait, MaxTime: f.maxTime})
+	return a.acted(ctx, p, f.dryRun, out, err)
+}
+
+func (f runFlags) request(p place) runner.Request {
+	return runner.Request{Version: f.version, Config: *p.cfg, Force: f.force, Retry: f.retry}
+}
+
+// begin checks, before anything is touched, all that a run needs: version,
+// configuration, state and secrets.
+func (a *app) begin(ctx context.Context, f runFlags) (place, *state.Document, error) {
+	if f.version == "" {
+		return place{}, nil, need("--version VERSION", "no version is named")
+	}
+	if a.file == "" {
+		return place{}, nil, need("-c FILE", "no configuration is named")
+	}
+	p, err := a.place(ctx)
+	if err != nil {
+		return place{}, nil, err
+	}
+	doc, err := a.document(ctx, p)
+	if err != nil {
+		return place{}, nil, err
+	}
+	err = a.host.Resolve(ctx, a.configOf(doc, p, f.version).Secrets)
+	if err != nil && providers.KindOf(err).Definite() {
+		err = &exitError{err: err, ending: ending{Code: exitUsage, Message: err.Error(), Hint: providers.HintOf(err)}}
+	}
+	return p, doc, err
+}
+
+// configOf is the configuration that counts for a version: the pinned one
+// while its rollout is on the way, else the file's.
+func (a *app) configOf(d *state.Document, p place, version string) config.Config {
+	if d.Active() && d.Rollout.Version == version {
+		if cfg, err := config.Unpin(d.Rollout.Config); err == nil {
+			return cfg
+		}
+	}
+	return *p.cfg
+}
+
+// checkUntil refuses the name of a step that the plan does not have.
+func (a *app) checkUntil(until string, cfg config.Config) error {
+	var names []string
+	for _, s := range plan.Build(cfg, a.host.Catalog()).Steps {
+		if s.Name == until || s.Stage == until {
+			return nil
+		}
+		for _, name := range []string{s.Name, s.Stage} {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return usage("expected one of "+strings.Join(names, ", "), "--until %s: the plan has no such step or stage", until)
+}
+
+// compare reports how the file differs from what the rollout has pinned, and
+// with --reconfigure adopts it.
+func (a *app) compare(ctx context.Context, e *runner.Engine, d *state.Document, p place, f runFlags) error {
+	if !d.Active() || d.Rollout.Version != f.version {
+		return nil
+	}
+	pinned, err := config.Unpin(d.Rollout.Config)
+	if err != nil {
+		return &runner.UnsureError{Err: err}
+	}
+	file := *p.cfg
+	file.State = pinned.State // where the state is found is not the rollout's business
+	changed := config.Diff(pinned, file)
+	switch {
+	case len(changed) == 0:
+		return nil
+	case f.reconfigure:
+		return e.Reconfigure(ctx, file)
+	}
+	a.complain("manent: warning: the file differs from what rollout "+d.Rollout.ID+" began with, which counts: "+strings.Join(changed, ", "),
+		"--reconfigure adopts the file")
+	return nil
+}
+
+// acted is the view of a call of the engine.
+func (a *app) acted(ctx context.Context, p place, dryRun bool, out runner.Outcome, err error) (view, error) {
+	if err != nil {
+		return view{}, err
+	}
+	if dryRun && out.Result == runner.NotYet {
+		out.Result = runner.Progress // saying what would be done is all that was asked
+	}
+	v := view{Outcome: &out}
+	if doc, err := a.document(context.WithoutCancel(ctx), p); err == nil {
+		v.Rollout = doc.Rollout
+	}
+	return v, nil
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/runner"
+	"github.com/manent/action/state"
+	"github.com/manent/action/state/checkpoint"
+)
+
+// unlockJSON is the document of `manent unlock --json`.
+type unlockJSON struct {
+	Key    string       `json:"key"`
+	Lease  *state.Lease `json:"lease"`  // as found; null when nobody is at work
+	Broken bool         `json:"broken"` // it was taken away
+}
+
+func (a *app) newUnlock() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "unlock (-c FILE | --state ADDRESS)",
+		Short: "take the lease away from a process that is certainly dead",
+		Long: `Shows which process is at work, and with --yes takes its lease away. That is
+hardly ever needed: a lease lapses by itself 30 s after its holder's last sign
+of life. If that process is alive after all, two may act on the router at a
+time; the one whose lease is broken stops at its next write of the state.`,
+		Example: "  manent unlock -c envconfig/shop/web/prod.yml --yes",
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "take the lease away")
+	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.unlock(ctx, yes) })
+}
+
+func (a *app) unlock(ctx context.Context, yes bool) (view, error) {
+	p, err := a.place(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
+	defer cancel()
+	session := checkpoint.Open(p.store, p.key, a.now, checkpoint.Nonce)
+	doc, err := session.Load(ctx)
+	if err != nil {
+		return view{}, &runner.UnsureError{Step: "state", Err: err}
+	}
+	l := doc.Lease
+	out := unlockJSON{Key: p.key, Lease: l}
+	if l == nil {
+		return view{JSON: out, Text: p.key + ": nobody is at work, there is no lease"}, nil
+	}
+	whose := fmt.Sprintf("%s: process %d on %s is at work on %s since %s", p.key, l.PID, l.Host, l.Step, l.Since.UTC().Format(time.RFC3339))
+	if !yes {
+		return view{JSON: out, Text: whose}, usage("make sure that it is dead, then `manent unlock --yes`", "%s; nothing was done", whose)
+	}
+	if err := a.breakLease(ctx, session, doc); err != nil {
+		return view{}, err
+	}
+	out.Broken = true
+	return view{JSON: out, Text: whose + "\nits lease is taken away; the next call continues from what it finds"}, nil
+}
+
+// breakLease writes the document without the lease, on condition that it
+// still is the document that was shown.
+func (a *app) breakLease(ctx context.Context, session *checkpoint.Session, doc *state.Document) error {
+	id, pid := doc.Lease.ID, doc.Lease.PID
+	checkpoint.Give(doc, id)
+	err := session.Save(ctx, doc, fmt.Sprintf("lease of process %d taken away", pid), nil, nil)
+	if err != nil {
+		return &runner.HeldError{Reason: "the lease was not taken away: " + err.Error(), Hint: "its holder may be alive; look again with `manent status`"}
+	}
+	return nil
+}

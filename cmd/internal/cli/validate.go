@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/runner/config"
+)
+
+// validateJSON is the document of `manent validate --json`.
+type validateJSON struct {
+	Valid    bool             `json:"valid"`
+	Problems []config.Problem `json:"problems"` // severity error, not in build or warning
+}
+
+func (a *app) newValidate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate -c FILE",
+		Short: "check a configuration and print every problem at once",
+		Long: `Checks the file, and the application's descriptor if there is one, without
+asking anybody: every problem with its place, what was found, what was expected
+and what to do. Warnings are told apart. Nothing is read but these files.`,
+		Example: "  manent validate -c envconfig/shop/web/prod.yml",
+	}
+	return a.verb(a.fileFlags(cmd), func(context.Context, []string) (view, error) { return a.validate() })
+}
+
+func (a *app) validate() (view, error) {
+	if a.file == "" {
+		return view{}, need("-c FILE", "no configuration is named")
+	}
+	_, problems := config.Load(config.Options{
+		File: a.file, Descriptor: a.descriptorFile(), Anonymous: true, Catalog: a.host.Catalog(),
+	})
+	doc := validateJSON{Valid: problems.Err() == nil, Problems: problems}
+	if doc.Problems == nil {
+		doc.Problems = config.Problems{}
+	}
+	for _, p := range problems.Of(config.Warning) {
+		a.complain(p.String(), p.Hint)
+	}
+	if bad := problems.Of(config.Error, config.Absent); len(bad) > 0 {
+		return view{JSON: doc}, &problemsError{problems: bad}
+	}
+	return view{JSON: doc, Text: fmt.Sprintf("%s is valid", a.file)}, nil
+}

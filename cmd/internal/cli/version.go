@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// versionJSON is the document of `manent version --json`.
+type versionJSON struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // built from a tree with changes
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (a *app) newVersion() *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "print which build this is", Example: "  manent version --json"}
+	return a.verb(cmd, func(context.Context, []string) (view, error) {
+		v := versionJSON{Version: a.version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		if info, ok := debug.ReadBuildInfo(); ok {
+			for _, s := range info.Settings {
+				switch s.Key {
+				case "vcs.revision":
+					v.Commit = s.Value
+				case "vcs.modified":
+					v.Modified = s.Value == "true"
+				}
+			}
+		}
+		text := "manent " + v.Version
+		if v.Commit != "" {
+			text += fmt.Sprintf(" (%.12s)", v.Commit)
+		}
+		return view{JSON: v, Text: text + ", " + v.Go + ", " + v.Platform}, nil
+	})
+}

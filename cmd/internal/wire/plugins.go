@@ -1,0 +1,13 @@
+package wire
+
+import (
+	"github.com/manent/action/providers/plugin"
+	"github.com/manent/action/providers/plugin/exec"
+)
+
+// Plugins are the plugins of this build.
+func Plugins() []plugin.Spec {
+	return []plugin.Spec{
+		exec.Spec(),
+	}
+}

@@ -1,0 +1,15 @@
+package wire
+
+import (
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/providers/router/nginx"
+	"github.com/manent/action/providers/router/proxy"
+)
+
+// Routers are the routers of this build.
+func Routers() []router.Spec {
+	return []router.Spec{
+		proxy.Spec(),
+		nginx.Spec(),
+	}
+}

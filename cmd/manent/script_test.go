@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary the program manent itself, so that the
+// scripts run what a user runs: processes, signals and exit codes included.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"manent": main})
+}
+
+// TestScript runs the scripts, which read as a manual: one per verb, and one
+// per group of mistakes.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "../../testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Values[lab{}] = newLab(env)
+			for name, value := range map[string]string{
+				"USER": "alice", "HOSTNAME": "lab", "MANENT_RUN_ID": "", "NO_PROXY": "*",
+			} {
+				env.Setenv(name, value)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"serve":   func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).serve(ts, args) },
+			"proxy":   func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).proxy(ts, args) },
+			"load":    func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).load(ts, args) },
+			"weights": func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).weights(ts, args) },
+			"fill":    fill,
+			"await":   await,
+			"keep":    func(ts *testscript.TestScript, neg bool, args []string) { labOf(ts).keep(ts, neg, args) },
+			"nowhere": nowhere,
+		},
+		RequireUniqueNames: true,
+	})
+}
+
+// exits CODE PROGRAM ARGS… runs a program and demands its exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG…]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		text, ok := strings.CutPrefix(err.Error(), "exit status ")
+		if !ok {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		got = text
+	}
+	if got != args[0] {
+		ts.Fatalf("%s ended with %s, expected %s", strings.Join(args[1:], " "), got, args[0])
+	}
+}
+
+// fill FILE… puts the addresses of this script into files: $A, $B, $LISTEN,
+// $ADMIN and $WORK.
+func fill(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		path := ts.MkAbs(name)
+		data, err := os.ReadFile(path)
+		ts.Check(err)
+		text := string(data)
+		for _, variable := range []string{"A", "B", "LISTEN", "ADMIN", "WORK"} {
+			text = regexp.MustCompile(`\$`+variable+`\b`).ReplaceAllLiteralString(text, ts.Getenv(variable))
+		}
+		ts.Check(os.WriteFile(path, []byte(text), 0o644))
+	}
+}
+
+// await FILE TEXT waits until a file holds a text.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: await FILE TEXT")
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		data, _ := os.ReadFile(ts.MkAbs(args[0]))
+		if bytes.Contains(data, []byte(args[1])) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s never held %q, but:\n%s", args[0], args[1], data)
+		}
+	}
+}
+
+// nowhere TEXT demands that no file below the work folder holds a text, nor
+// what the last command printed.
+func nowhere(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: nowhere TEXT")
+	}
+	looked := 0
+	for name, data := range tree(ts, ".") {
+		looked++
+		if strings.Contains(data, args[0]) && !strings.HasPrefix(name, "private"+string(filepath.Separator)) {
+			ts.Fatalf("%s holds %q", name, args[0])
+		}
+	}
+	for _, stream := range []string{"stdout", "stderr"} {
+		if strings.Contains(ts.ReadFile(stream), args[0]) {
+			ts.Fatalf("%s holds %q", stream, args[0])
+		}
+	}
+	if looked == 0 {
+		ts.Fatalf("there was no file to look at")
+	}
+}
+
+// keep FOLDER notes what is in a folder; same FOLDER demands that it still is.
+func (l *world) keep(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: keep FOLDER, then ! keep FOLDER")
+	}
+	now := tree(ts, args[0])
+	if !neg {
+		l.kept[args[0]] = now
+		return
+	}
+	before, ok := l.kept[args[0]]
+	if !ok {
+		ts.Fatalf("%s was never kept", args[0])
+	}
+	for _, name := range slices.Sorted(keys(before, now)) {
+		if before[name] != now[name] {
+			ts.Fatalf("%s was touched", name)
+		}
+	}
+}
+
+func keys(maps ...map[string]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		seen := map[string]bool{}
+		for _, m := range maps {
+			for k := range m {
+				if !seen[k] && !yield(k) {
+					return
+				}
+				seen[k] = true
+			}
+		}
+	}
+}
+
+// tree reads all files below a folder; a folder that is not there is empty.
+func tree(ts *testscript.TestScript, folder string) map[string]string {
+	out := map[string]string{}
+	root := ts.MkAbs(folder)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !d.Type().IsRegular() {
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		out[name] = string(data)
+		return err
+	})
+	ts.Check(err)
+	return out
+}
