@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +27,12 @@ func Nginx(format string, f Fields) (Parser, error) {
 		return nil, err
 	}
 	roles, parts := f.roles(), make([]part, 0, len(vars))
-	for _, v := range vars {
-		parts = append(parts, part{roles[v.name], []byte(v.until)})
+	for i, v := range vars {
+		p := part{role: roles[v.name], until: []byte(v.until)}
+		if fromClient(v.name) && !quoted(v) && i+1 < len(vars) && fenced(v, vars[i+1]) {
+			p.fence = []byte(vars[i+1].until)
+		}
+		parts = append(parts, p)
 	}
 	prefix := []byte(head)
 	return func(line []byte) (Entry, error) {
@@ -39,10 +44,20 @@ func Nginx(format string, f Fields) (Parser, error) {
 	}, nil
 }
 
-// part is a variable's use and the literal behind it.
+// part is a variable's use and the literal behind it. With a fence, which no
+// client can write, the literal is the last one in front of the fence.
 type part struct {
 	role  role
 	until []byte
+	fence []byte
+}
+
+// end is where the variable ends, -1 for nowhere.
+func (p part) end(rest []byte) int {
+	if p.fence == nil {
+		return bytes.Index(rest, p.until)
+	}
+	return bytes.LastIndex(rest[:max(0, bytes.Index(rest, p.fence))], p.until)
 }
 
 func match(parts []part, rest []byte, f Fields) (Entry, error) {
@@ -50,7 +65,7 @@ func match(parts []part, rest []byte, f Fields) (Entry, error) {
 	for _, p := range parts {
 		value := rest
 		if len(p.until) > 0 {
-			i := bytes.Index(rest, p.until)
+			i := p.end(rest)
 			if i < 0 {
 				return Entry{}, errForm
 			}
@@ -80,7 +95,7 @@ func splitFormat(format string) (head string, vars []variable, err error) {
 		if inner, ok := strings.CutPrefix(rest, "{"); ok {
 			v.name, rest, ok = strings.Cut(inner, "}")
 			if !ok {
-				return "", nil, fmt.Errorf("log format has ${ without }")
+				return "", nil, errors.New("log format has ${ without }")
 			}
 		} else {
 			n := strings.IndexFunc(rest, func(r rune) bool { return !nameRune(r) })
@@ -90,7 +105,7 @@ func splitFormat(format string) (head string, vars []variable, err error) {
 			v.name, rest = rest[:n], rest[n:]
 		}
 		if v.name == "" || strings.ContainsFunc(v.name, func(r rune) bool { return !nameRune(r) }) {
-			return "", nil, fmt.Errorf("log format has a $ without the name of a variable")
+			return "", nil, errors.New("log format has a $ without the name of a variable")
 		}
 		v.until, rest, found = strings.Cut(rest, "$")
 		vars = append(vars, v)
@@ -125,7 +140,10 @@ func checkFormat(vars []variable, f Fields) error {
 		if v.until == "" {
 			return fmt.Errorf("log format has nothing between $%s and $%s", v.name, vars[i+1].name)
 		}
-		if i < last && fromClient(v.name) && !fenced(v) {
+		if v.name == "time_local" && roles[v.name] != unused && strings.HasPrefix(v.until, " ") {
+			return errors.New("log format has $time_local, which has a space in it, in front of a space: put it in brackets")
+		}
+		if i < last && fromClient(v.name) && !fenced(v, vars[i+1]) {
 			return fmt.Errorf("log format has $%s, which a client fills, unquoted in front of $%s: put it in double quotes or at the end", v.name, vars[last].name)
 		}
 	}
@@ -144,9 +162,16 @@ func fromClient(name string) bool {
 	}, name)
 }
 
-// fenced reports whether a client cannot write what ends the variable. The
-// user in front of the time, as in nginx's own combined format, can only make
-// its own line unreadable: the time would not parse.
-func fenced(v variable) bool {
-	return strings.Contains(v.until, `"`) || (v.name == "remote_user" && strings.HasSuffix(v.until, "["))
+// quoted reports whether a double quote ends the variable.
+func quoted(v variable) bool { return strings.Contains(v.until, `"`) }
+
+// fenced reports whether it is certain where a variable ends whatever it
+// holds: a double quote follows it, or follows the next variable and that one
+// is not the client's, like the time after the user in nginx's own format.
+func fenced(v, next variable) bool { return quoted(v) || (quoted(next) && !fromClient(next.name)) }
+
+// HasVariable reports whether a log_format has a variable.
+func HasVariable(format, name string) bool {
+	_, vars, err := splitFormat(format)
+	return err == nil && slices.ContainsFunc(vars, func(v variable) bool { return v.name == bare(name) })
 }

@@ -35,6 +35,8 @@ func TestNginx(t *testing.T) {
 	good := Entry{At: when, Status: 200, Track: "canary", Took: time.Millisecond, Timed: true}
 	whole := good
 	whole.At = when.Truncate(time.Second)
+	failed := whole
+	failed.Status = 500
 	plain := Entry{At: when, Status: 200, Track: "canary"}
 	tests := []struct {
 		name, format, line string
@@ -49,7 +51,8 @@ func TestNginx(t *testing.T) {
 		{"duration not in use", `$msec $status $backend`, `1796040000.123 200 canary`, untimed, plain, nil},
 		{"combined with more", combined, `10.0.0.1 - - [30/Nov/2026:13:00:00 +0100] "GET / HTTP/1.1" 200 5 "-" canary 0.001`, local, whole, nil},
 		{"a user with spaces", combined, `10.0.0.1 - a b [30/Nov/2026:13:00:00 +0100] "GET / HTTP/1.1" 200 5 "-" canary 0.001`, local, whole, nil},
-		{"a forging user", combined, `10.0.0.1 - x [30/Nov/2026:13:00:00 +0100] \x22 200 5 \x22-\x22 stable 0.001 [30/Nov/2026:13:00:00 +0100] "GET / HTTP/1.1" 500 5 "-" canary 0.001`, local, Entry{}, errTime},
+		{"a forging user", combined, `10.0.0.1 - x [30/Nov/2026:13:00:00 +0100] \x22 200 5 \x22-\x22 stable 0.001 [30/Nov/2026:13:00:00 +0100] "GET / HTTP/1.1" 500 5 "-" canary 0.001`, local, failed, nil},
+		{"no time behind a user", combined, `10.0.0.1 - x "GET / HTTP/1.1" 500 5 "-" canary 0.001`, local, Entry{}, errForm},
 		{"braces and literals", `t=${msec};s=${status};b=${backend};d=${request_time};`, `t=1796040000.123;s=200;b=canary;d=0.001;`, nginxFields(), good, nil},
 		{"more behind the last literal", `$msec $status $backend $request_time;`, `1796040000.123 200 canary 0.001; x`, nginxFields(), Entry{}, errForm},
 		{"iso time", `$msec $status $backend $request_time`, `2026-11-30T13:00:00.123+01:00 200 canary 0.001`, nginxFields(), good, nil},
@@ -105,6 +108,7 @@ func TestNginxRefusesFormats(t *testing.T) {
 		`$msec $status $backend $arg_v $request_time`:          "$arg_v",
 		`$msec $status $backend $cookie_v - $request_time`:     "$cookie_v",
 		`$msec $remote_user $status $backend $request_time`:    "$remote_user",
+		`$uri [$args] "$msec" $status $backend $request_time`:  "$uri",
 	}
 	for format, want := range tests {
 		t.Run(format, func(t *testing.T) {
@@ -112,6 +116,11 @@ func TestNginxRefusesFormats(t *testing.T) {
 				t.Errorf("error %v, want %q in it", err, want)
 			}
 		})
+	}
+	local := nginxFields()
+	local.Time = "time_local"
+	if _, err := Nginx(`$time_local $status $backend $request_time`, local); err == nil || !strings.Contains(err.Error(), "brackets") {
+		t.Errorf("error %v, want $time_local refused where it cannot be told from the rest", err)
 	}
 	if _, err := Nginx(`$msec "$request" $status "$http_x" $backend $request_time $uri`, nginxFields()); err != nil {
 		t.Errorf("quoted in front and unquoted at the end: %v", err)

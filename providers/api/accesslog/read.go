@@ -30,7 +30,7 @@ type Extent struct {
 	Last      time.Time // of the latest request met, also after the window
 	Lines     int       // in the window, readable or not
 	Malformed int       // of these not readable, or longer than 64 KiB
-	Problem   error     // of the first that was not readable
+	Problem   error     // of one that was not readable
 	Cut       bool      // the window holds more than one reading goes through
 }
 
@@ -76,8 +76,11 @@ type reader struct {
 
 	extent Extent
 	left   int64     // bytes still to be read
-	inside bool      // the readable line before was in the window
+	inside bool      // the readable line met last was in the window; true for none yet
 	newest time.Time // in the current block
+
+	unread  int // unreadable lines since then
+	problem error
 }
 
 func (r *reader) file(path string, seen *[]os.FileInfo) error {
@@ -134,13 +137,14 @@ func (r *reader) backwards(f io.ReaderAt, pos int64, path string) error {
 			data = nil
 		}
 		kept = copy(buf[blockSize:], data)
-		if !r.newest.IsZero() && r.newest.Before(r.from.Add(-slack)) {
-			return r.ctx.Err()
+		if pos > 0 && !r.newest.IsZero() && r.newest.Before(r.from.Add(-slack)) {
+			break
 		}
 	}
 	if pos == 0 {
 		r.ended(buf[blockSize:blockSize+kept], skip, unfinished)
 	}
+	r.settle(r.inside)
 	return r.ctx.Err()
 }
 
@@ -169,6 +173,7 @@ func (r *reader) forwards(f io.Reader, path string) error {
 		case errors.Is(err, bufio.ErrBufferFull):
 			long = true
 		case errors.Is(err, io.EOF):
+			r.settle(r.inside)
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", path, err)
@@ -209,21 +214,27 @@ func (r *reader) line(line []byte) {
 	if e.At.After(r.extent.Last) {
 		r.extent.Last = e.At
 	}
+	before := r.inside
 	r.inside = !e.At.Before(r.from) && (r.to.IsZero() || e.At.Before(r.to))
+	r.settle(before || r.inside)
 	if r.inside {
 		r.extent.Lines++
 		r.each(e)
 	}
 }
 
-// malformed counts a line that has no time of its own by its neighbour's.
+// malformed notes a line that has no time of its own; settle counts such
+// lines when one of their neighbours is in the window.
 func (r *reader) malformed(err error) {
-	if !r.inside {
-		return
+	r.unread++
+	r.problem = err
+}
+
+func (r *reader) settle(inWindow bool) {
+	if inWindow && r.unread > 0 {
+		r.extent.Lines += r.unread
+		r.extent.Malformed += r.unread
+		r.extent.Problem = r.problem
 	}
-	r.extent.Lines++
-	r.extent.Malformed++
-	if r.extent.Problem == nil {
-		r.extent.Problem = err
-	}
+	r.unread = 0
 }
