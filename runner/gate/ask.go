@@ -118,6 +118,7 @@ func frame(m config.Metric, s Subject) MetricResult {
 	r.Candidate = ask(m, s, m.Query, false, step)
 	if compare {
 		r.Stable = ask(m, s, m.Query, true, step)
+		distinct(r.Candidate, r.Stable, s.Systems[m.Provider])
 	}
 	if m.SamplesQuery == "" {
 		return r
@@ -125,8 +126,16 @@ func frame(m config.Metric, s Subject) MetricResult {
 	r.Samples = &Samples{Candidate: ask(m, s, m.SamplesQuery, false, 0)}
 	if compare {
 		r.Samples.Stable = ask(m, s, m.SamplesQuery, true, 0)
+		distinct(r.Samples.Candidate, r.Samples.Stable, s.Systems[m.Provider])
 	}
 	return r
+}
+
+// distinct breaks a comparison of a query with itself, which always passes.
+func distinct(candidate, stable *Side, t metric.Traits) {
+	if candidate.Query == stable.Query && stable.State == "" && !t.OwnTracks {
+		stable.broken("the same query as the candidate's, expected {track} in it")
+	}
 }
 
 // placed is a side with its place in a metric.

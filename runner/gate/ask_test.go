@@ -120,7 +120,7 @@ func TestAskWindows(t *testing.T) {
 // length in it, whatever the fraction of a second.
 func TestAskWindowOfTheWholeBake(t *testing.T) {
 	s := asking()
-	s.InForce = noon.Add(123_456_789)
+	s.InForce = noon().Add(123_456_789)
 	s.Now = s.InForce.Add(6 * time.Minute)
 	questions, _ := Ask(config.Health{Metrics: []config.Metric{{Name: "m", Provider: "prometheus", Query: "q[5m]"}}}, s)
 	if len(questions) != 1 {
@@ -172,6 +172,8 @@ func TestAskProblems(t *testing.T) {
 	}{
 		{"placeholder without a value", "{host}", func(*Subject, *config.Metric) {}, "{host} has no value"},
 		{"unknown system", "q", func(_ *Subject, m *config.Metric) { m.Provider = "graphite" }, `"graphite" is not known`},
+		{"compared with itself", "q", func(_ *Subject, m *config.Metric) { m.Compare = "stable" }, "expected {track}"},
+		{"requests of both", "{track}", func(_ *Subject, m *config.Metric) { m.Compare, m.SamplesQuery = "stable", "n" }, "stable's requests: the same query"},
 		{"no slot", "q", func(s *Subject, _ *config.Metric) { s.Candidate = "" }, "expected a or b"},
 		{"no way to escape", "{version}", func(s *Subject, _ *config.Metric) {
 			s.Vars["version"], s.Systems = `1"`, map[string]metric.Traits{"prometheus": {}}
@@ -184,13 +186,29 @@ func TestAskProblems(t *testing.T) {
 			tt.change(&s, &m)
 			h := config.Health{Metrics: []config.Metric{m}}
 			questions, problems := Ask(h, s)
-			if len(problems) != 1 || !strings.Contains(problems[0].Error(), tt.problem) || len(questions) > 0 {
+			if len(problems) != 1 || !strings.Contains(problems[0].Error(), tt.problem) {
 				t.Fatalf("problems %v, questions %v; want %q", problems, questions, tt.problem)
 			}
 			if r := Judge(h, s, Answers{"m/candidate": is(0)}, nil); r.Metrics[0].Result != Errored {
 				t.Errorf("%s, want error", r.Metrics[0].Result)
 			}
 		})
+	}
+}
+
+// A system that has tracks of its own needs none in the query.
+func TestOwnTracks(t *testing.T) {
+	s := asking()
+	s.Systems = map[string]metric.Traits{"accesslog": {OwnTracks: true}}
+	h := config.Health{Metrics: []config.Metric{{Name: "m", Provider: "accesslog", Query: "errors", Compare: "stable", MaxDelta: ptr(0.0)}}}
+	questions, problems := Ask(h, s)
+	if len(problems) > 0 || len(questions[0].Queries) != 2 {
+		t.Fatalf("%v, problems %v", questions, problems)
+	}
+	answer := is(0)
+	answer.Resolved = "errors of that slot"
+	if r := Judge(h, s, Answers{"m/candidate": answer, "m/stable": answer}, nil); r.Verdict != Green || r.Metrics[0].Stable.Query != answer.Resolved {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
 	}
 }
 

@@ -104,8 +104,9 @@ func dueAfter(h config.Health, c Clock, last time.Time, verdict Verdict, firstEr
 // Longest is the longest a stage can take if every reading is taken when it
 // is due.
 func Longest(h config.Health, c Clock) time.Duration {
-	tolerated := time.Duration(max(0, h.FailureLimit))
-	return c.Deadline().Sub(c.InForce) + h.Grace.Std() + tolerated*(interval(h)+h.Grace.Std())
+	// Each tolerated red reading can begin a grace anew.
+	again := time.Duration(max(0, h.FailureLimit)) * (interval(h) + h.Grace.Std())
+	return c.Deadline().Sub(c.InForce) + h.Grace.Std() + again
 }
 
 // Decide says what a reading leads to. Red, thin, error and green are the
@@ -221,7 +222,8 @@ func nextAfter(h config.Health, c Clock, t time.Time) time.Time {
 		return c.End()
 	}
 	i := interval(h)
-	next := c.InForce.Add((max(0, t.Sub(c.InForce))/i + 1) * i)
+	since := max(0, t.Sub(c.InForce))
+	next := c.InForce.Add(since - since%i + i)
 	for _, fixed := range []time.Time{c.End(), c.Deadline()} {
 		if fixed.After(t) && fixed.Before(next) {
 			next = fixed

@@ -12,7 +12,7 @@ import (
 )
 
 func stageAt(readings ...float64) state.Stage {
-	s := state.Stage{InForce: noon}
+	s := state.Stage{InForce: noon()}
 	for _, r := range readings {
 		s.Readings = append(s.Readings, state.Reading{At: minute(r), Verdict: string(Green)})
 	}
@@ -41,7 +41,7 @@ func TestFirstDue(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := Clock{InForce: noon, Bake: span2(tt.bake), Delay: span2(tt.delay)}
+			c := Clock{InForce: noon(), Bake: span2(tt.bake), Delay: span2(tt.delay)}
 			if got := FirstDue(healthOf(tt.interval, 2, 0), c); !got.Equal(minute(tt.want)) {
 				t.Errorf("%s, want %s", got, minute(tt.want))
 			}
@@ -52,7 +52,7 @@ func TestFirstDue(t *testing.T) {
 // Readings are on a grid from the share on, whenever the last one was, and
 // one falls on the end of the bake and of maxBake.
 func TestNextDueIsOnTheGrid(t *testing.T) {
-	c := Clock{InForce: noon, Bake: span2(2.5), MaxBake: span2(4.2), Delay: span2(0.25)}
+	c := Clock{InForce: noon(), Bake: span2(2.5), MaxBake: span2(4.2), Delay: span2(0.25)}
 	for last, want := range map[float64]float64{0.5: 1, 1: 2, 1.1: 2, 2: 2.75, 2.75: 3, 3.9: 4, 4: 4.45, 4.45: 5} {
 		c.LastRead = minute(last)
 		if got := NextDue(healthOf(1, 2, 0), c, stageAt()); !got.Equal(minute(want)) {
@@ -83,7 +83,7 @@ func TestWithoutABake(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := Clock{InForce: noon, Now: minute(tt.now), MaxBake: span2(tt.maxBake)}
+			c := Clock{InForce: noon(), Now: minute(tt.now), MaxBake: span2(tt.maxBake)}
 			o := Decide(healthOf(1, tt.grace, 0), c, stageAt(), Record{Verdict: tt.verdict})
 			if o.Act != tt.want || (o.Act == GoOn && !o.Next.Equal(minute(tt.next))) {
 				t.Errorf("%s, next %s", o.Act, o.Next)
@@ -93,7 +93,7 @@ func TestWithoutABake(t *testing.T) {
 }
 
 func TestStatusOfTheStage(t *testing.T) {
-	c := Clock{InForce: noon, Now: noon}
+	c := Clock{InForce: noon(), Now: noon()}
 	for verdict, want := range map[Verdict]string{Green: state.StagePassed, Ungated: state.StageUngated, Red: state.StageFailed, Error: state.StageBaking} {
 		if o := Decide(healthOf(1, 2, 0), c, stageAt(), Record{Verdict: verdict}); o.Status != want {
 			t.Errorf("%s: %s, want %s", verdict, o.Status, want)
@@ -116,7 +116,7 @@ func TestCounters(t *testing.T) {
 	}
 	for i, s := range steps {
 		now++
-		o := Decide(healthOf(1, 2, 2), Clock{InForce: noon, Now: minute(now), Bake: time.Hour}, stage, Record{Verdict: s.verdict})
+		o := Decide(healthOf(1, 2, 2), Clock{InForce: noon(), Now: minute(now), Bake: time.Hour}, stage, Record{Verdict: s.verdict})
 		stage.Red, stage.FirstError = o.Red, o.FirstError
 		first := time.Time{}
 		if s.first >= 0 {
@@ -126,7 +126,7 @@ func TestCounters(t *testing.T) {
 			t.Fatalf("step %d, %s: %s, red %d, first error %s", i, s.verdict, o.Act, o.Red, o.FirstError)
 		}
 	}
-	if o := Decide(healthOf(1, 2, 2), Clock{InForce: noon, Now: minute(20), Bake: time.Hour}, stage, Record{Verdict: Red}); o.Act != Refuse {
+	if o := Decide(healthOf(1, 2, 2), Clock{InForce: noon(), Now: minute(20), Bake: time.Hour}, stage, Record{Verdict: Red}); o.Act != Refuse {
 		t.Errorf("third red of two tolerated: %s", o.Act)
 	}
 }
@@ -136,13 +136,13 @@ func TestOutageDuringTheBake(t *testing.T) {
 	stage := stageAt()
 	h := healthOf(1, 2, 0)
 	for now := 1.0; now < 10; now++ {
-		o := Decide(h, Clock{InForce: noon, Now: minute(now), LastRead: minute(now - 1), Bake: span2(10)}, stage, Record{Verdict: Error})
+		o := Decide(h, Clock{InForce: noon(), Now: minute(now), LastRead: minute(now - 1), Bake: span2(10)}, stage, Record{Verdict: Error})
 		if o.Act != GoOn {
 			t.Fatalf("minute %v: %s", now, o.Act)
 		}
 		stage.FirstError = o.FirstError
 	}
-	if o := Decide(h, Clock{InForce: noon, Now: minute(10), LastRead: minute(9), Bake: span2(10)}, stage, Record{Verdict: Green}); o.Act != Finish {
+	if o := Decide(h, Clock{InForce: noon(), Now: minute(10), LastRead: minute(9), Bake: span2(10)}, stage, Record{Verdict: Green}); o.Act != Finish {
 		t.Errorf("when it is back: %s", o.Act)
 	}
 }
@@ -154,7 +154,7 @@ func TestSlowDriver(t *testing.T) {
 	stage := stageAt()
 	var acts []string
 	for now := 5.0; now <= 30; now += 5 {
-		c := Clock{InForce: noon, Now: minute(now), Bake: span2(10), LastRead: LastRead(stage)}
+		c := Clock{InForce: noon(), Now: minute(now), Bake: span2(10), LastRead: LastRead(stage)}
 		if due := NextDue(h, c, stage); c.Now.Before(due) {
 			t.Fatalf("minute %v: due at %s only", now, due)
 		}
@@ -172,7 +172,7 @@ func TestSlowDriver(t *testing.T) {
 
 func TestApprovals(t *testing.T) {
 	h := healthOf(1, 2, 0)
-	stage := Clock{InForce: noon, Bake: span2(10), MaxBake: span2(15), Delay: span2(1), LastRead: minute(100)}
+	stage := Clock{InForce: noon(), Bake: span2(10), MaxBake: span2(15), Delay: span2(1), LastRead: minute(100)}
 	t.Run("while it is open only red counts", func(t *testing.T) {
 		c := stage.Waiting(minute(600))
 		c.Now = minute(300)
@@ -211,6 +211,9 @@ func TestApprovals(t *testing.T) {
 			}
 		})
 	}
+	if got := (Clock{Bake: time.Hour}).Approved(given).Deadline(); !got.Equal(given.Add(time.Hour)) {
+		t.Errorf("patient until %s without a maxBake", got)
+	}
 	for verdict, want := range map[Verdict]bool{Green: true, Ungated: true, Thin: false, Error: false, Red: false, Void: false, "": false} {
 		if Opens(Record{Verdict: verdict}) != want {
 			t.Errorf("%q opens: %t", verdict, !want)
@@ -236,7 +239,7 @@ func TestEveryStageEnds(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		h := healthOf(float64(1+r.IntN(4))/2, float64(r.IntN(5)), r.IntN(3))
-		c := Clock{InForce: noon, Bake: span2(float64(r.IntN(8)) / 2), MaxBake: span2(float64(r.IntN(12)) / 2), Delay: span2(float64(r.IntN(3)))}
+		c := Clock{InForce: noon(), Bake: span2(float64(r.IntN(8)) / 2), MaxBake: span2(float64(r.IntN(12)) / 2), Delay: span2(float64(r.IntN(3)))}
 		weights := [6]int{r.IntN(4), r.IntN(3), r.IntN(9), r.IntN(9), 0, r.IntN(2)}
 		if err := drive(h, c, func() Verdict {
 			n := r.IntN(weights[0] + weights[1] + weights[2] + weights[3] + weights[5] + 1)

@@ -142,13 +142,9 @@ func unusable(m config.Metric, got MetricResult) string {
 		return "the reading does not hold its figures"
 	case m.MinSamples != nil && m.SamplesQuery == "":
 		return "minSamples without samplesQuery"
-	case same(got.Candidate, got.Stable), got.Samples != nil && same(got.Samples.Candidate, got.Samples.Stable):
-		return fmt.Sprintf("both sides asked the same query, expected {track} in it (query %s)", short(m.Query))
 	}
 	return ""
 }
-
-func same(a, b *Side) bool { return a != nil && b != nil && a.Query == b.Query }
 
 // perShare turns a volume into what it would be with all of the traffic.
 func perShare(m config.Metric, value, share float64) float64 {

@@ -259,7 +259,7 @@ func TestWhereOthersFailOpen(t *testing.T) {
 			if r.Verdict != Thin && r.Verdict != Error || r.Score != nil {
 				t.Errorf("%s, score %v: %s", r.Verdict, r.Score, r.Reason)
 			}
-			c := Clock{InForce: noon, Now: minute(10)}
+			c := Clock{InForce: noon(), Now: minute(10)}
 			if o := Decide(tt.health, c, stageAt(10), r); o.Act != Refuse {
 				t.Errorf("at the only reading: %s", o.Act)
 			}

@@ -39,14 +39,15 @@ func Truth() string {
 		o := m.decide()
 		next := "–"
 		if o.Act == GoOn {
-			next = fmt.Sprintf("minute %v", o.Next.Sub(noon).Minutes())
+			next = fmt.Sprintf("minute %v", o.Next.Sub(noon()).Minutes())
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.name, m.verdict, o.Act, next, o.Reason)
 	}
 	return b.String()
 }
 
-var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) // the share is in force
+// noon is when the share of every row is in force.
+func noon() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) }
 
 // situation is one row of the table of readings: what one metric saw, and
 // what its result has to be.
@@ -63,7 +64,7 @@ type situation struct {
 func subject(atEnd bool) Subject {
 	return Subject{
 		Vars:      map[string]string{"application": "shop", "version": "1.1.0"},
-		Candidate: state.SlotB, Share: 10, InForce: noon, Now: noon.Add(10 * time.Minute), AtEnd: atEnd,
+		Candidate: state.SlotB, Share: 10, InForce: noon(), Now: noon().Add(10 * time.Minute), AtEnd: atEnd,
 		Systems: map[string]metric.Traits{"prometheus": {Escape: func(s string) string { return s }}},
 	}
 }
@@ -91,7 +92,7 @@ func (s situation) judge(atEnd bool) Record {
 
 // was is an answer of one value, minutes into the stage.
 func was(v, minute float64) metric.Answer {
-	return metric.Answer{Points: []metric.Point{{At: noon.Add(time.Duration(minute * float64(time.Minute))), Value: v}}}
+	return metric.Answer{Points: []metric.Point{{At: noon().Add(time.Duration(minute * float64(time.Minute))), Value: v}}}
 }
 
 func is(v float64) metric.Answer { return was(v, 10) }
@@ -114,7 +115,7 @@ func situations() []situation {
 	two := metric.Answer{Err: metric.ErrSeveral}
 	partial, early, twice := is(0.01), is(0.01), is(0.01)
 	partial.Partial = true
-	early.From, early.To = noon.Add(-time.Minute), noon.Add(10*time.Minute)
+	early.From, early.To = noon().Add(-time.Minute), noon().Add(10*time.Minute)
 	twice.Points = append(twice.Points, twice.Points...)
 	return []situation{
 		{"both sides alike", nil, is(0.01), is(0.01), worked(), Pass, Pass},
@@ -238,11 +239,11 @@ type moment struct {
 
 func (m moment) decide() Outcome {
 	h := config.Health{Interval: config.Duration(time.Minute), Grace: config.Duration(2 * time.Minute), FailureLimit: 1}
-	c := Clock{InForce: noon, Now: minute(m.minute), LastRead: minute(m.last), Bake: 10 * time.Minute, MaxBake: 15 * time.Minute}
+	c := Clock{InForce: noon(), Now: minute(m.minute), LastRead: minute(m.last), Bake: 10 * time.Minute, MaxBake: 15 * time.Minute}
 	return Decide(h, c, m.stage, Record{Verdict: m.verdict, Reason: "…"})
 }
 
-func minute(m float64) time.Time { return noon.Add(time.Duration(m * float64(time.Minute))) }
+func minute(m float64) time.Time { return noon().Add(time.Duration(m * float64(time.Minute))) }
 
 func moments() []moment {
 	once := state.Stage{Red: 1}
