@@ -342,6 +342,14 @@ func TestRunLeavesWhatASuccessLeft(t *testing.T) {
 	}
 }
 
+func TestRunNeedsAShell(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, lines, err := run(t, Command{Run: "echo ran"})
+	if providers.KindOf(err) != providers.Invalid || lines != nil || !strings.Contains(providers.HintOf(err), "POSIX shell") {
+		t.Errorf("lines %q, error %v, hint %q", lines, err, providers.HintOf(err))
+	}
+}
+
 func TestRunDoesNotStartWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("job cancelled"))
