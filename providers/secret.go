@@ -2,6 +2,7 @@ package providers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -40,7 +41,7 @@ func (r *Redactor) Add(s Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, line := range append(strings.Split(s.value, "\n"), s.value) {
-		if len(strings.TrimSpace(line)) >= 4 {
+		if len(strings.TrimSpace(line)) >= 4 && !slices.Contains(r.values, line) {
 			r.values = append(r.values, line)
 		}
 	}

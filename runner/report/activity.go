@@ -11,11 +11,11 @@ import (
 
 // Event is one thing that happened, see Activity.
 type Event struct {
-	At   time.Time `json:"at"`
-	Kind string    `json:"kind"`          // rollout, step, reading, decision, pause, return, retirement, past
-	What string    `json:"what"`          // the step, the reading, the verb …
-	How  string    `json:"how,omitempty"` // done, green, running …
-	Text string    `json:"text,omitempty"`
+	At   time.Time `json:"at"`             // when it ended, or began if it has no end yet
+	Kind string    `json:"kind"`           // rollout, step, reading, decision, pause, return, retirement, past
+	What string    `json:"what"`           // the step, the reading, the verb …
+	How  string    `json:"how,omitempty"`  // done, green, running …
+	Text string    `json:"text,omitempty"` // what was read, decided and why
 }
 
 // Activity lists what the document knows of what happened, oldest first: the

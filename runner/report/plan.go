@@ -12,10 +12,10 @@ import (
 func PlanText(p plan.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "strategy %s: %d steps in %s\n\n", p.Strategy, len(p.Steps), passes(len(p.Passes)))
-	rows := [][]string{{"step", "stage", "share", "wait", "longest", "asks", "undone by"}}
+	rows := [][]string{{"step", "stage", "share", "wait", "longest", "by", "undone by"}}
 	for _, s := range p.Steps {
 		rows = append(rows, []string{
-			s.Name, dash(s.Stage), percent(s.Share), span(s.Wait), span(s.Longest), asks(s), dash(s.Undo),
+			s.Name, dash(s.Stage), percent(s.Share), span(s.Wait), span(s.Longest), by(s), dash(s.Undo),
 		})
 	}
 	table(&b, rows)
@@ -42,13 +42,13 @@ func span(d config.Duration) string {
 	return d.String()
 }
 
-// asks says who or what the step asks.
-func asks(s plan.Step) string {
+// by says who or what decides or acts, where it is not manent itself.
+func by(s plan.Step) string {
 	switch {
 	case s.Approval:
 		return "a person"
 	case s.Kind == plan.Gate && s.Ungated:
-		return "nobody (ungated)"
+		return "nobody: ungated"
 	case s.Kind == plan.Gate:
 		return "the gate"
 	case s.Command != "":

@@ -43,7 +43,7 @@ func StatusText(s Status) string {
 	}
 	retirements(&b, d.Passes)
 	if l := d.Lease; l != nil {
-		fmt.Fprintf(&b, "lease: process %d on %s, %s, at %s, since %s\n", l.PID, l.Host, owner(l.Owner), dash(l.Step), stamp(l.Since))
+		fmt.Fprintf(&b, "\nlease: process %d on %s, %s, at %s, since %s\n", l.PID, l.Host, owner(l.Owner), dash(l.Step), stamp(l.Since))
 	}
 	nextText(&b, s.Next)
 	return trim(b.String())
@@ -202,6 +202,8 @@ func Commands(d *state.Document, do string) []string {
 		return nil
 	case r.Pause != nil:
 		return Answers(r)
+	case do != "nothing" && r.First:
+		return []string{"manent run --version " + r.Version}
 	case do != "nothing":
 		return []string{"manent run --version " + r.Version, "manent revert --version " + r.Version}
 	case r.Status == state.Completed && !r.First && !retired(d):

@@ -10,7 +10,7 @@ import (
 
 // activityJSON is the document of `manent activity --json`.
 type activityJSON struct {
-	Key    string         `json:"key"`
+	Key    string         `json:"key"`    // project/application/environment
 	Events []report.Event `json:"events"` // oldest first
 }
 

@@ -10,8 +10,8 @@ import (
 
 // completionJSON is the document of `manent completion --json`.
 type completionJSON struct {
-	Shell  string `json:"shell"`
-	Script string `json:"script"`
+	Shell  string `json:"shell"`  // bash, zsh, fish or powershell
+	Script string `json:"script"` // to be sourced
 }
 
 func (a *app) newCompletion() *cobra.Command {

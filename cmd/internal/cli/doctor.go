@@ -23,16 +23,16 @@ const (
 
 // checkJSON is one check of doctor.
 type checkJSON struct {
-	Name   string `json:"name"`
-	Status string `json:"status"` // ok, warn or fail
-	Text   string `json:"text"`   // what was found
-	Hint   string `json:"hint,omitempty"`
+	Name   string `json:"name"`           // what was looked at
+	Status string `json:"status"`         // ok, warn or fail
+	Text   string `json:"text"`           // what was found
+	Hint   string `json:"hint,omitempty"` // what to do
 }
 
 // doctorJSON is the document of `manent doctor --json`.
 type doctorJSON struct {
 	Healthy bool        `json:"healthy"` // no check failed
-	Checks  []checkJSON `json:"checks"`
+	Checks  []checkJSON `json:"checks"`  // in the order in which they were made
 }
 
 // checks collects what doctor finds.

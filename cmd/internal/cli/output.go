@@ -42,8 +42,8 @@ type silent struct{}
 // callJSON is the document of every verb that acts, and of every call that
 // ends with an error.
 type callJSON struct {
-	Verb     string           `json:"verb"`
-	Exit     int              `json:"exit"`
+	Verb     string           `json:"verb"`               // that was called, "" when it was not understood
+	Exit     int              `json:"exit"`               // code of this process
 	Result   string           `json:"result"`             // the word of the exit code, see exit-codes
 	Step     string           `json:"step,omitempty"`     // of the plan
 	Message  string           `json:"message,omitempty"`  // what was read, decided and why
@@ -55,18 +55,17 @@ type callJSON struct {
 }
 
 type rolloutJSON struct {
-	ID      string       `json:"id"`
-	Version string       `json:"version"`
-	Attempt int          `json:"attempt"`
-	Status  state.Status `json:"status"`
+	ID      string       `json:"id"`      // unique, sortable by time
+	Version string       `json:"version"` // on its way, or the last one
+	Attempt int          `json:"attempt"` // 1, and one more with each retry
+	Status  state.Status `json:"status"`  // running, waiting-approval, paused-drift, paused, returning, returned, stopped, completed
 }
 
 type outcomeJSON struct {
-	Exit    int       `json:"exit"`
-	Result  string    `json:"result"`
-	Step    string    `json:"step,omitempty"`
-	Message string    `json:"message,omitempty"`
-	Until   time.Time `json:"until,omitzero"`
+	Exit    int       `json:"exit"`              // what it would be of that one alone
+	Result  string    `json:"result"`            // its word
+	Message string    `json:"message,omitempty"` // environment, step, what was done and why
+	Until   time.Time `json:"until,omitzero"`    // not before
 }
 
 // show prints what a verb came to and returns the exit code.
@@ -132,7 +131,7 @@ func (a *app) callJSON(verb string, v view, end ending, err error) callJSON {
 	}
 	for _, out := range v.Past {
 		e := endingOf(out)
-		doc.Did = append(doc.Did, outcomeJSON{Exit: e.Code, Result: word(e.Code), Step: out.Step, Message: out.Message, Until: out.Until})
+		doc.Did = append(doc.Did, outcomeJSON{Exit: e.Code, Result: word(e.Code), Message: out.Message, Until: out.Until})
 	}
 	return doc
 }

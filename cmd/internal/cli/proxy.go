@@ -13,8 +13,8 @@ import (
 
 // proxyJSON is printed by `manent proxy --json` once it serves.
 type proxyJSON struct {
-	Listen string `json:"listen"`
-	Admin  string `json:"admin"`
+	Listen string `json:"listen"` // address of the data plane
+	Admin  string `json:"admin"`  // address of the admin interface
 }
 
 func (a *app) newProxy() *cobra.Command {

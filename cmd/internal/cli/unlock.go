@@ -14,7 +14,7 @@ import (
 
 // unlockJSON is the document of `manent unlock --json`.
 type unlockJSON struct {
-	Key    string       `json:"key"`
+	Key    string       `json:"key"`    // project/application/environment
 	Lease  *state.Lease `json:"lease"`  // as found; null when nobody is at work
 	Broken bool         `json:"broken"` // it was taken away
 }

@@ -11,7 +11,7 @@ import (
 
 // validateJSON is the document of `manent validate --json`.
 type validateJSON struct {
-	Valid    bool             `json:"valid"`
+	Valid    bool             `json:"valid"`    // no problem but warnings
 	Problems []config.Problem `json:"problems"` // severity error, not in build or warning
 }
 

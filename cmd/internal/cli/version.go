@@ -11,11 +11,11 @@ import (
 
 // versionJSON is the document of `manent version --json`.
 type versionJSON struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
+	Version  string `json:"version"`            // of the release, devel for none
+	Commit   string `json:"commit,omitempty"`   // of the sources
 	Modified bool   `json:"modified,omitempty"` // built from a tree with changes
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
+	Go       string `json:"go"`                 // version of the compiler
+	Platform string `json:"platform"`           // system/processor
 }
 
 func (a *app) newVersion() *cobra.Command {

@@ -8,12 +8,17 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/secret"
+	"github.com/manent/action/providers/secret/env"
+	"github.com/manent/action/providers/secret/file"
 	"github.com/manent/action/runner/config"
 )
 
 // Secrets are the sources of secrets of this build.
 func Secrets() []secret.Spec {
-	return []secret.Spec{}
+	return []secret.Spec{
+		env.Spec(),
+		file.Spec(),
+	}
 }
 
 // secret resolves a secret by its configured name. It is masked before

@@ -5,11 +5,13 @@ import (
 
 	"github.com/manent/action/providers/store"
 	"github.com/manent/action/providers/store/file"
+	"github.com/manent/action/providers/store/git"
 )
 
 // Stores are the stores of this build.
 func Stores() []store.Spec {
 	return []store.Spec{
+		git.Spec(),
 		file.Spec(),
 	}
 }

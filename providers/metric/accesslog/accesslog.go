@@ -45,9 +45,10 @@ func Spec() metric.Spec {
 	return metric.Spec{
 		Spec: providers.Define(name, "access logs on this machine: nginx, JSON, or manent's own proxy", New),
 		Traits: metric.Traits{
-			Language: "figure of an access log",
-			Delay:    5 * time.Second,
-			Escape:   func(value string) string { return value }, // a figure has no place for a value
+			Language:  "figure of an access log",
+			Delay:     5 * time.Second,
+			OwnTracks: true,
+			Escape:    func(value string) string { return value }, // a figure has no place for a value
 		},
 	}
 }
