@@ -133,7 +133,7 @@ func frame(m config.Metric, s Subject) MetricResult {
 
 // distinct breaks a comparison of a query with itself, which always passes.
 func distinct(candidate, stable *Side, t metric.Traits) {
-	if candidate.Query == stable.Query && stable.State == "" && !t.OwnTracks {
+	if candidate.Query == stable.Query && stable.State != Broken && !t.OwnTracks {
 		stable.broken("the same query as the candidate's, expected {track} in it")
 	}
 }

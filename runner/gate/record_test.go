@@ -277,6 +277,28 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(checkReading)
 }
 
+// A stored reading comes from outside: whatever it holds, judging it neither
+// panics nor depends on how often it is done.
+func FuzzReplay(f *testing.F) {
+	for _, s := range situations()[:12] {
+		data, err := json.Marshal(s.judge(true))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r Record
+		if json.Unmarshal(data, &r) != nil {
+			return
+		}
+		once := Replay(r)
+		if diff := cmp.Diff(once, Replay(once), cmpopts.EquateNaNs()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // The same over a fixed set of inputs, in every run of the tests.
 func TestNothingElseIsEverAPass(t *testing.T) {
 	verdicts := map[Verdict]int{}
