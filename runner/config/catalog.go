@@ -61,6 +61,18 @@ type MetricEntry struct {
 	OwnTracks bool                             // it tells the slots apart without {track} in the query
 }
 
+// InBuild is the entry of an implementation that is linked. Its Check builds
+// it from settings, which does no I/O.
+func InBuild[T any](spec providers.Spec[T], env providers.Env) Entry {
+	return Entry{
+		Name: spec.Name, Summary: spec.Summary, InBuild: true, Fields: spec.Fields,
+		Check: func(settings map[string]any) error {
+			_, err := spec.Build(env, settings)
+			return err
+		},
+	}
+}
+
 // Features that may be missing in a build.
 const (
 	FeatureWaves     = "waves"     // rollout.waves and strategy waves

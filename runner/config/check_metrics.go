@@ -23,22 +23,28 @@ func (c *checker) metrics() {
 
 // thresholds checks that there is one and that something can pass it.
 func (c *checker) thresholds(path string, m Metric) {
-	if m.Max == nil && m.Min == nil && m.MaxRatio == nil && m.MinRatio == nil && m.MaxDelta == nil {
+	limits := []*float64{m.Max, m.Min, m.MaxRatio, m.MinRatio, m.MaxDelta}
+	if !slices.ContainsFunc(limits, func(l *float64) bool { return l != nil }) {
 		c.wrong(path, "give max, min, or with compare: stable maxRatio, minRatio, maxDelta", "metric %s has no threshold", m.Name)
 	}
-	if m.Max != nil && m.Min != nil && *m.Min > *m.Max {
-		c.wrong(path+".min", "", "min %v is above max %v", *m.Min, *m.Max)
+	c.between(path, "min", "max", m.Min, m.Max)
+	if c.given(path+".minRatio") && c.given(path+".maxRatio") {
+		c.between(path, "minRatio", "maxRatio", m.MinRatio, m.MaxRatio)
 	}
-	if c.given(path+".minRatio") && c.given(path+".maxRatio") && m.MaxRatio != nil && m.MinRatio != nil && *m.MinRatio > *m.MaxRatio {
-		c.wrong(path+".minRatio", "", "minRatio %v is above maxRatio %v", *m.MinRatio, *m.MaxRatio)
+	c.notNegative(path+".maxRatio", m.MaxRatio)
+	c.notNegative(path+".minRatio", m.MinRatio)
+	c.notNegative(path+".minSamples", m.MinSamples)
+}
+
+func (c *checker) between(path, low, high string, from, to *float64) {
+	if from != nil && to != nil && *from > *to {
+		c.wrong(path+"."+low, "", "%s %v is above %s %v", low, *from, high, *to)
 	}
-	for _, r := range []struct {
-		key   string
-		value *float64
-	}{{"maxRatio", m.MaxRatio}, {"minRatio", m.MinRatio}} {
-		if r.value != nil && *r.value < 0 {
-			c.wrong(path+"."+r.key, "", "%s is %v, expected 0 or more", r.key, *r.value)
-		}
+}
+
+func (c *checker) notNegative(path string, v *float64) {
+	if v != nil && *v < 0 {
+		c.wrong(path, "", "%s is %v, expected 0 or more", last(path), *v)
 	}
 }
 
@@ -72,9 +78,6 @@ func (c *checker) samples(path string, m Metric) {
 			c.wrong(path+".empty", "add samplesQuery", "empty: %s without samplesQuery: nobody could tell no errors from no traffic", m.Empty)
 		}
 	}
-	if m.MinSamples != nil && *m.MinSamples < 0 {
-		c.wrong(path+".minSamples", "", "minSamples is %v, expected 0 or more", *m.MinSamples)
-	}
 }
 
 // statistics checks the numbers of an analysis.
@@ -91,15 +94,22 @@ func (c *checker) statistics(path string, m Metric) {
 	if m.Weight <= 0 {
 		c.wrong(path+".weight", "", "weight is %v, expected more than 0", m.Weight)
 	}
-	switch {
-	case m.Analysis == "sequential" && m.SamplesQuery == "":
+	if m.Analysis == "sequential" && m.SamplesQuery == "" {
 		c.wrong(path+".samplesQuery", "query counts bad events, samplesQuery all events", "analysis: sequential without samplesQuery")
-	case m.Analysis == "" && m.Compare != "" && c.cfg.Rollout.Health.FalseAlarm != nil:
+	}
+	if m.Analysis == "" && m.Compare != "" && c.cfg.Rollout.Health.FalseAlarm != nil {
 		c.wrong(path, "add analysis: mann-whitney or sequential, or leave falseAlarm out", "metric %s compares without analysis, so falseAlarm cannot bound its error", m.Name)
-	case m.Analysis != "" && m.Compare != "" && m.Direction == "increase" && c.given(path+".minRatio"):
-		c.warn(path+".minRatio", "set direction: decrease or either", "minRatio has no effect with direction: increase")
-	case m.Analysis != "" && m.Compare != "" && m.Direction == "decrease" && c.given(path+".maxRatio"):
-		c.warn(path+".maxRatio", "set direction: increase or either", "maxRatio has no effect with direction: decrease")
+	}
+	if m.Analysis != "" && m.Compare != "" {
+		c.idle(path, m)
+	}
+}
+
+// idle warns of the ratio that the direction does not look at.
+func (c *checker) idle(path string, m Metric) {
+	key := map[string]string{"increase": "minRatio", "decrease": "maxRatio"}[m.Direction]
+	if key != "" && c.given(path+"."+key) {
+		c.warn(path+"."+key, "set direction to what is worse", "%s has no effect with direction: %s", key, m.Direction)
 	}
 }
 

@@ -119,7 +119,7 @@ func filesIn(t *testing.T, pattern string) []string {
 	return files
 }
 
-func print(problems Problems) string {
+func listing(problems Problems) string {
 	var b strings.Builder
 	for _, p := range problems {
 		fmt.Fprintf(&b, "%s\n", p)
@@ -138,9 +138,9 @@ func TestValidFilesHaveNoErrors(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			_, problems := load(t, file)
 			if bad := problems.Of(Error); len(bad) > 0 {
-				t.Errorf("errors in a valid file:\n%s", print(bad))
+				t.Errorf("errors in a valid file:\n%s", listing(bad))
 			}
-			golden(t, strings.TrimSuffix(file, ".yml")+".out", print(problems))
+			golden(t, strings.TrimSuffix(file, ".yml")+".out", listing(problems))
 		})
 	}
 }
@@ -157,7 +157,7 @@ func TestWrongFiles(t *testing.T) {
 			if len(problems.Of(Error)) == 0 || problems.Err() == nil {
 				t.Error("a wrong file has no errors")
 			}
-			text := print(problems)
+			text := listing(problems)
 			if strings.Contains(text, "hunter2") {
 				t.Errorf("a secret is shown:\n%s", text)
 			}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -178,41 +179,49 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string, depth int)
 
 // scalar reads one word. Numbers are taken for text as they are written.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) bool {
-	var err error
 	t := v.Type()
-	switch {
-	case isDuration(t):
-		var x Duration
-		x, err = ParseDuration(n.Value)
-		v.SetInt(int64(x))
-	case isPercent(t):
-		err = v.Addr().Interface().(*Percent).UnmarshalText([]byte(n.Value))
-	case isTime(t):
-		x, bad := ParseTime(n.Value)
-		err = bad
-		v.Set(reflect.ValueOf(x))
-	case n.Tag == "!!bool" && t.Kind() == reflect.Bool:
-		v.SetBool(n.Value == "true" || n.Value == "True" || n.Value == "TRUE")
-	case n.Tag == "!!int" && t.Kind() == reflect.Int:
-		var x int
-		x, err = strconv.Atoi(n.Value)
-		v.SetInt(int64(x))
-	case (n.Tag == "!!int" || n.Tag == "!!float") && t.Kind() == reflect.Float64:
-		var x float64
-		x, err = parseNumber(n.Value)
-		v.SetFloat(x)
-	case n.Tag != "!!bool" && t.Kind() == reflect.String:
-		v.SetString(n.Value)
-	default:
+	if isDuration(t) || isPercent(t) || isTime(t) {
+		if err := ownForm(n.Value, v); err != nil {
+			return d.fail(n, path, "", "found %v", err)
+		}
+		return true
+	}
+	if !plainForm(n, v) {
 		return d.fail(n, path, "", "found %s, expected %s", found(n, path), expected(t))
 	}
-	if err != nil {
-		if t.Kind() == reflect.Int || t.Kind() == reflect.Float64 && !isPercent(t) {
-			return d.fail(n, path, "", "found %s, expected %s", found(n, path), expected(t))
-		}
-		return d.fail(n, path, "", "found %v", err)
-	}
 	return true
+}
+
+// ownForm reads what is one word in a file and something else in Go.
+func ownForm(text string, v reflect.Value) (err error) {
+	switch x := v.Addr().Interface().(type) {
+	case *Duration:
+		*x, err = ParseDuration(text)
+	case *Percent:
+		err = x.UnmarshalText([]byte(text))
+	case *time.Time:
+		*x, err = ParseTime(text)
+	}
+	return err
+}
+
+// plainForm reads what YAML itself has a type for.
+func plainForm(n *yaml.Node, v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(strings.EqualFold(n.Value, "true"))
+		return n.Tag == "!!bool"
+	case reflect.Int:
+		x, err := strconv.Atoi(n.Value)
+		v.SetInt(int64(x))
+		return err == nil && n.Tag == "!!int"
+	case reflect.Float64:
+		x, err := parseNumber(n.Value)
+		v.SetFloat(x)
+		return err == nil && (n.Tag == "!!int" || n.Tag == "!!float")
+	}
+	v.SetString(n.Value)
+	return n.Tag != "!!bool"
 }
 
 func (d *decoder) enum(n *yaml.Node, f field, path string) bool {

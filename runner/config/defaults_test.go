@@ -20,7 +20,7 @@ func must(t *testing.T, text string) Config {
 	t.Helper()
 	c, problems := parse(t, text)
 	if bad := problems.Of(Error); len(bad) > 0 {
-		t.Fatalf("%s", print(bad))
+		t.Fatalf("%s", listing(bad))
 	}
 	return c
 }

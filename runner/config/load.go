@@ -124,29 +124,29 @@ func (d *decoder) descriptor(n *yaml.Node, cfg *Config) {
 
 // document parses a file to its only document; nil with a problem otherwise.
 func document(s Source, problems *Problems) *yaml.Node {
-	fail := func(line, col int, format string, args ...any) *yaml.Node {
-		*problems = append(*problems, Problem{File: s.Name, Line: line, Col: col, Message: fmt.Sprintf(format, args...), Severity: Error})
+	fail := func(line int, format string, args ...any) *yaml.Node {
+		*problems = append(*problems, Problem{File: s.Name, Line: line, Col: 1, Message: fmt.Sprintf(format, args...), Severity: Error})
 		return nil
 	}
 	if len(s.Data) > MaxSize {
-		return fail(1, 1, "has more than %d bytes", MaxSize)
+		return fail(1, "has more than %d bytes", MaxSize)
 	}
 	var n, second yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(s.Data))
 	err := dec.Decode(&n)
 	if errors.Is(err, io.EOF) || err == nil && (len(n.Content) == 0 || n.Content[0].Tag == "!!null") {
-		return fail(1, 1, "the file is empty")
+		return fail(1, "the file is empty")
 	}
 	if err != nil {
 		line, text := syntaxError(err)
-		return fail(line, 1, "not YAML: %s", text)
+		return fail(line, "not YAML: %s", text)
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		return fail(second.Line, 1, "found a second document, expected one")
+		return fail(second.Line, "found a second document, expected one")
 	case !errors.Is(err, io.EOF):
 		line, text := syntaxError(err)
-		return fail(line, 1, "not YAML: %s", text)
+		return fail(line, "not YAML: %s", text)
 	}
 	return n.Content[0]
 }

@@ -37,7 +37,7 @@ rollout:
       - {name: one, query: 'z{track="{track}"}', compare: stable, maxRatio: 3}
 `+router)
 	if bad := problems.Of(Error, Absent); len(bad) > 0 {
-		t.Fatalf("%s", print(bad))
+		t.Fatalf("%s", listing(bad))
 	}
 	r := c.Rollout
 	for _, tt := range []struct {
@@ -166,7 +166,7 @@ func TestDeepAndWideFilesAreBounded(t *testing.T) {
 func TestUnusedButKnownIsNoProblem(t *testing.T) {
 	c, problems := parse(t, "callbacks: []\nrollout: {traffic: {steps: [100]}, waves: [], health: {alarms: []}}"+router)
 	if len(problems) > 0 || c.Callbacks != nil || c.Rollout.Waves != nil {
-		t.Errorf("problems:\n%s", print(problems))
+		t.Errorf("problems:\n%s", listing(problems))
 	}
 }
 

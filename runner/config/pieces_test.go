@@ -1,11 +1,14 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/manent/action/providers"
 )
 
 func TestDuration(t *testing.T) {
@@ -219,6 +222,28 @@ func TestPutReplacesOrAppends(t *testing.T) {
 	}
 	if list[1].InBuild {
 		t.Error("Put changed the list it was given")
+	}
+}
+
+func TestInBuildChecksByBuilding(t *testing.T) {
+	type settings struct {
+		Count int `name:"count" required:"true" help:"how many"`
+	}
+	spec := providers.Define("x", "an example", func(_ providers.Env, s settings) (int, error) {
+		if s.Count < 1 {
+			return 0, errors.New("count is too small")
+		}
+		return s.Count, nil
+	})
+	e := InBuild(spec, providers.Env{})
+	if e.Name != "x" || e.Summary != "an example" || !e.InBuild || len(e.Fields) != 1 {
+		t.Errorf("entry %+v", e)
+	}
+	if err := e.Check(Settings{"count": 1}); err != nil {
+		t.Errorf("good settings: %v", err)
+	}
+	if err := e.Check(Settings{"count": 0}); err == nil {
+		t.Error("settings that the constructor refuses pass the check")
 	}
 }
 

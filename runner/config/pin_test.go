@@ -55,52 +55,52 @@ func TestPinOfRandomConfigurations(t *testing.T) {
 
 // random fills a value with anything that reading a file could give.
 func random(r *rand.Rand, v reflect.Value) {
-	t := v.Type()
-	switch {
-	case isDuration(t):
-		v.SetInt(r.Int64N(int64(longestDuration)))
-	case isPercent(t):
-		p := Percent(0.5)
-		_ = p.UnmarshalText(fmt.Appendf(nil, "%.4g%%", 0.001+r.Float64()*99))
-		v.SetFloat(float64(p))
-	case isTime(t):
-		v.Set(reflect.ValueOf(time.Unix(r.Int64N(4e9), 0).UTC()))
+	switch t := v.Type(); {
+	case isDuration(t) || isPercent(t) || isTime(t):
+		randomWord(r, v)
 	case isSettings(t):
-		if m := randomAny(r, 3); m != nil {
-			v.Set(reflect.ValueOf(Settings{word26(r): m}))
-		}
+		v.Set(reflect.ValueOf(Settings{word26(r): randomAny(r, 3)}))
 	case t.Kind() == reflect.Struct:
 		for i := range t.NumField() {
 			random(r, v.Field(i))
 		}
-	case t.Kind() == reflect.Pointer:
-		if r.IntN(2) == 0 {
-			v.Set(reflect.New(t.Elem()))
-			random(r, v.Elem())
-		}
-	case t.Kind() == reflect.Slice:
-		if n := r.IntN(3); n > 0 {
-			v.Set(reflect.MakeSlice(t, n, n))
-			for i := range n {
-				random(r, v.Index(i))
-			}
-		}
-	case t.Kind() == reflect.Map:
-		for range r.IntN(3) {
-			if v.IsNil() {
-				v.Set(reflect.MakeMap(t))
-			}
-			item := reflect.New(t.Elem()).Elem()
-			random(r, item)
-			v.SetMapIndex(reflect.ValueOf(word26(r)), item)
-		}
-	case t.Kind() == reflect.Bool:
-		v.SetBool(r.IntN(2) == 0)
-	case t.Kind() == reflect.Int:
-		v.SetInt(r.Int64N(1 << 40))
-	case t.Kind() == reflect.Float64:
-		v.SetFloat(r.NormFloat64() * 1e3)
+	case t.Kind() == reflect.Pointer && r.IntN(2) == 0:
+		v.Set(reflect.New(t.Elem()))
+		random(r, v.Elem())
+	case t.Kind() == reflect.Slice && r.IntN(3) > 0:
+		v.Set(reflect.MakeSlice(t, 2, 2))
+		random(r, v.Index(0))
+		random(r, v.Index(1))
+	case t.Kind() == reflect.Map && r.IntN(3) > 0:
+		item := reflect.New(t.Elem()).Elem()
+		random(r, item)
+		v.Set(reflect.MakeMap(t))
+		v.SetMapIndex(reflect.ValueOf(word26(r)), item)
 	default:
+		randomPlain(r, v)
+	}
+}
+
+func randomWord(r *rand.Rand, v reflect.Value) {
+	switch x := v.Addr().Interface().(type) {
+	case *Duration:
+		*x = Duration(r.Int64N(int64(longestDuration)))
+	case *Percent:
+		_ = x.UnmarshalText(fmt.Appendf(nil, "%.4g%%", 0.001+r.Float64()*99))
+	case *time.Time:
+		*x = time.Unix(r.Int64N(4e9), 0).UTC()
+	}
+}
+
+func randomPlain(r *rand.Rand, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 0)
+	case reflect.Int:
+		v.SetInt(r.Int64N(1 << 40))
+	case reflect.Float64:
+		v.SetFloat(r.NormFloat64() * 1e3)
+	case reflect.String:
 		v.SetString(word26(r))
 	}
 }

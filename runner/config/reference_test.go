@@ -32,15 +32,14 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		if row.Help == "" || strings.HasSuffix(row.Help, ".") || row.Type == "" {
 			t.Errorf("%s: help %q, type %q", row.Path, row.Help, row.Type)
 		}
-		s := root
+		s := &root
 		for _, key := range strings.Split(row.Path, ".") {
 			name, isList := strings.CutSuffix(key, "[]")
-			s, _ = s["properties"].(schema)[name].(schema)
-			if isList && s != nil {
-				s = s["items"].(schema)
+			if s = s.at(name); s != nil && isList {
+				s = s.Items
 			}
 		}
-		if s == nil || s["description"] == "" {
+		if s == nil || s.Description == "" {
 			t.Errorf("%s is not in the schema", row.Path)
 		}
 	}

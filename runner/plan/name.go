@@ -99,15 +99,15 @@ func ParseName(text string) (Name, error) {
 
 func parseBody(parts []string) (Name, bool) {
 	head, rest := parts[0], parts[1:]
-	switch {
-	case head == "gate":
+	switch head {
+	case "gate":
 		if len(rest) < 2 || rest[0] != "traffic" {
 			return Name{}, false
 		}
 		return withShare(Gate, rest[1:])
-	case head == "traffic":
+	case "traffic":
 		return withShare(Traffic, rest)
-	case head == "approval":
+	case "approval":
 		if len(rest) == 1 && passForm.MatchString(rest[0]) {
 			return Name{Kind: Approval, Wave: rest[0]}, true
 		}

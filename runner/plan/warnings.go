@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/manent/action/runner/config"
@@ -44,8 +45,9 @@ func (b *builder) raceWindow() string {
 func (b *builder) ungated() string {
 	var stages []string
 	for _, s := range b.plan.Steps {
-		if s.Kind == Gate && s.Ungated {
-			stages = append(stages, s.Stage)
+		// the same shares in every pass
+		if name := StageName("", s.Share); s.Kind == Gate && s.Ungated && !slices.Contains(stages, name) {
+			stages = append(stages, name)
 		}
 	}
 	switch len(stages) {
@@ -92,7 +94,11 @@ func (b *builder) durations() string {
 		}
 	}
 	text := fmt.Sprintf("bakes take %s; with all timeouts used up the steps with a known limit take %s", b.plan.Watch, b.plan.Longest)
-	if approvals > 0 {
+	switch approvals {
+	case 0:
+	case 1:
+		text += fmt.Sprintf(", and the approval up to %s more", b.cfg.Rollout.ApprovalTimeout)
+	default:
 		text += fmt.Sprintf(", and each of %d approvals up to %s more", approvals, b.cfg.Rollout.ApprovalTimeout)
 	}
 	return text + ": a job that waits needs a time limit above that"
