@@ -34,8 +34,10 @@ type Entry struct {
 // PluginEntry describes a plugin.
 type PluginEntry struct {
 	Entry
-	Scales bool          // it can change a slot's capacity
+	Scales bool          // it can change a slot's capacity, with settings that make it do so
 	Router *RouterTraits // it brings its own router; nil for none
+	// ScalesWith says whether it can with these settings; nil when it always can.
+	ScalesWith func(settings map[string]any) bool
 }
 
 // RouterEntry describes a router of the environment.
@@ -59,18 +61,6 @@ type MetricEntry struct {
 	Delay     time.Duration                    // how old data must be to count, unless a metric says so
 	Window    func(query string) time.Duration // range one value of the query stands for, 0 = unknown; may be nil
 	OwnTracks bool                             // it tells the slots apart without {track} in the query
-}
-
-// InBuild is the entry of an implementation that is linked. Its Check builds
-// it from settings, which does no I/O.
-func InBuild[T any](spec providers.Spec[T], env providers.Env) Entry {
-	return Entry{
-		Name: spec.Name, Summary: spec.Summary, InBuild: true, Fields: spec.Fields,
-		Check: func(settings map[string]any) error {
-			_, err := spec.Build(env, settings)
-			return err
-		},
-	}
 }
 
 // Features that may be missing in a build.
@@ -221,4 +211,11 @@ func (c Catalog) MetricWindow(m Metric, query string) Duration {
 		return m.Window
 	}
 	return Duration(e.Window(query))
+}
+
+// Scales reports whether the plugin of a configuration can change a slot's
+// capacity.
+func (c Catalog) Scales(cfg Config) bool {
+	e, _ := Lookup(c.Plugins, cfg.Plugin.Name)
+	return e.Scales && (e.ScalesWith == nil || e.ScalesWith(cfg.Plugin.Settings))
 }

@@ -176,10 +176,13 @@ func (c *checker) routerInBuild() bool {
 
 func (c *checker) replicas() {
 	e, ok := Lookup(c.cat.Plugins, c.cfg.Plugin.Name)
+	scales := c.cat.Scales(*c.cfg)
 	switch {
 	case c.cfg.Plugin.Name == "":
 		c.wrong("rollout.traffic.replicas", "leave it out", "replicas needs a plugin that can scale, there is no plugin")
-	case ok && !e.Scales:
+	case ok && e.Scales && !scales:
+		c.wrong("rollout.traffic.replicas", "leave it out, or give the settings that scale", "plugin %s cannot scale with its settings", e.Name)
+	case ok && !scales:
 		c.wrong("rollout.traffic.replicas", "leave it out", "plugin %s cannot scale", e.Name)
 	}
 }

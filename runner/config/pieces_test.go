@@ -1,14 +1,11 @@
 package config
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/manent/action/providers"
 )
 
 func TestDuration(t *testing.T) {
@@ -225,25 +222,19 @@ func TestPutReplacesOrAppends(t *testing.T) {
 	}
 }
 
-func TestInBuildChecksByBuilding(t *testing.T) {
-	type settings struct {
-		Count int `name:"count" required:"true" help:"how many"`
-	}
-	spec := providers.Define("x", "an example", func(_ providers.Env, s settings) (int, error) {
-		if s.Count < 1 {
-			return 0, errors.New("count is too small")
+func TestScalesDependsOnSettings(t *testing.T) {
+	c := Known()
+	c.Plugins = Put(c.Plugins, PluginEntry{Entry: Entry{Name: "exec"}, Scales: true, ScalesWith: func(s map[string]any) bool { return s["scale"] != nil }})
+	for _, tt := range []struct {
+		plugin Provider
+		want   bool
+	}{
+		{Provider{}, false}, {Provider{Name: "nothing"}, false}, {Provider{Name: "ecs"}, false}, {Provider{Name: "kubernetes"}, true},
+		{Provider{Name: "exec"}, false}, {Provider{Name: "exec", Settings: Settings{"scale": "x"}}, true},
+	} {
+		if got := c.Scales(Config{Plugin: tt.plugin}); got != tt.want {
+			t.Errorf("%+v: scales %v", tt.plugin, got)
 		}
-		return s.Count, nil
-	})
-	e := InBuild(spec, providers.Env{})
-	if e.Name != "x" || e.Summary != "an example" || !e.InBuild || len(e.Fields) != 1 {
-		t.Errorf("entry %+v", e)
-	}
-	if err := e.Check(Settings{"count": 1}); err != nil {
-		t.Errorf("good settings: %v", err)
-	}
-	if err := e.Check(Settings{"count": 0}); err == nil {
-		t.Error("settings that the constructor refuses pass the check")
 	}
 }
 

@@ -122,7 +122,7 @@ func (b *builder) undoPromote() string {
 }
 
 func (b *builder) undoDeploy() string {
-	if e, _ := config.Lookup(b.cat.Plugins, b.cfg.Plugin.Name); e.Scales {
+	if b.cat.Scales(b.cfg) {
 		return "the candidate is scaled down after the return"
 	}
 	return "the candidate stays in its slot, without traffic"

@@ -43,6 +43,10 @@ func (h Host) Catalog() config.Catalog {
 	for _, s := range Plugins() {
 		e, _ := config.Lookup(cat.Plugins, s.Name)
 		e.Entry, e.Scales = entry(env, s.Spec), s.Traits.Scales
+		e.ScalesWith = func(settings map[string]any) bool {
+			bundle, err := s.Build(env, settings)
+			return err == nil && bundle.Traits().Scales
+		}
 		if !s.Traits.Router {
 			e.Router = nil
 		}
