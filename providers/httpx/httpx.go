@@ -135,6 +135,7 @@ func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, c.lost(r.op(), err)
 	}
+	defer func() { _ = answer.Body.Close() }() // in memory
 	resp := &Response{Status: answer.StatusCode, Header: answer.Header}
 	resp.Body, err = readAll(answer.Body, c.opts.MaxBody)
 	switch {

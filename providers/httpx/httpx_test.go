@@ -52,7 +52,7 @@ func TestStatusBecomesKind(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				w.WriteHeader(status)
-				fmt.Fprintf(w, "no: %s\nsecond ::error:: line", r.Header.Get("Authorization"))
+				_, _ = fmt.Fprintf(w, "no: %s\nsecond ::error:: line", r.Header.Get("Authorization"))
 			})
 			resp, err := New(Options{Provider: "sys", Retries: -1, Auth: bearer}).
 				Send(t.Context(), Request{Method: "GET", URL: srv.URL + "/x?key=" + secret})
@@ -72,10 +72,10 @@ func TestStatusBecomesKind(t *testing.T) {
 func TestDecodesAndSends(t *testing.T) {
 	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.Method != "POST" || string(body) != `{"n":1}` || r.Header.Get("Content-Type") != "application/json" || r.UserAgent() != userAgent {
+		if r.Method != http.MethodPost || string(body) != `{"n":1}` || r.Header.Get("Content-Type") != "application/json" || r.UserAgent() != userAgent {
 			t.Errorf("got %s %s %v", r.Method, body, r.Header)
 		}
-		fmt.Fprint(w, `{"n":2}`)
+		_, _ = fmt.Fprint(w, `{"n":2}`)
 	})
 	var into struct{ N int }
 	if err := New(Options{}).Do(t.Context(), "POST", srv.URL, map[string]int{"n": 1}, &into); err != nil || into.N != 2 {
@@ -292,8 +292,8 @@ func TestTLS(t *testing.T) {
 func TestEchoedSecrets(t *testing.T) {
 	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, password, _ := r.BasicAuth()
-		w.WriteHeader(400)
-		fmt.Fprint(w, strings.Repeat("x", 230), password, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), " body-secret")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprint(w, strings.Repeat("x", 230), password, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), " body-secret")
 	})
 	var known providers.Redactor
 	known.Add(providers.NewSecret("body-secret"))
@@ -347,7 +347,14 @@ func TestRoundTripper(t *testing.T) {
 		return answer(307, http.Header{"Location": {"http://127.0.0.2/"}}, ""), nil
 	})
 	lib := &http.Client{Transport: New(Options{Transport: trip, Auth: bearer, Backoff: 1}).RoundTripper()}
-	_, err := lib.Post("http://127.0.0.1/", "text/plain", strings.NewReader("x"))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := lib.Do(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
 	if calls != 2 || providers.KindOf(err) != providers.Invalid {
 		t.Errorf("%d calls, error %v, want 2 and the redirect refused", calls, err)
 	}
@@ -367,7 +374,7 @@ func hijack(t *testing.T, w http.ResponseWriter, raw string) {
 		t.Error(err)
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, raw); err != nil {
 		t.Error(err)
 	}

@@ -34,7 +34,7 @@ func newRetrier(opts Options) *retrier {
 // RoundTrip implements http.RoundTripper.
 func (t *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
-		defer req.Body.Close()
+		defer func() { _ = req.Body.Close() }() // what is sent is GetBody's copy
 	}
 	if from := req.Response; from != nil && !sameOrigin(from.Request, req) {
 		return nil, t.fault(providers.Invalid, fmt.Errorf("redirected to %s, which is not followed", req.URL.Host))
@@ -141,7 +141,7 @@ func (t *retrier) pause(try int, resp *http.Response) time.Duration {
 		}
 	}
 	wait := t.opts.Backoff << min(try, 10)
-	return wait + rand.N(wait/2+1)
+	return wait + rand.N(wait/2+1) //nolint:gosec // jitter is no secret
 }
 
 // retryAfter reads the header of that name: seconds or a date.

@@ -89,6 +89,12 @@ func (l *accessLog) add(line Line) {
 		return
 	}
 	select {
+	case <-l.quit:
+		l.dropped()
+		return
+	default:
+	}
+	select {
 	case l.lines <- line:
 	default:
 		l.dropped()

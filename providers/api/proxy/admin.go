@@ -17,7 +17,7 @@ import (
 // Limits of an admin request.
 const (
 	maxAdminBody = 4 << 10
-	adminRead    = 5 * time.Second
+	adminRead    = 5 * time.Second // for a body
 	dialLimit    = 500 * time.Millisecond
 )
 
@@ -94,7 +94,7 @@ func put[T any](p *Proxy, w http.ResponseWriter, r *http.Request, f func(*kept, 
 		return
 	}
 	var body T
-	if status, reason := decode(w, r, &body); status != 0 {
+	if status, reason := decode(w, r, p.patience, &body); status != 0 {
 		refuse(w, status, reason)
 		return
 	}
@@ -119,12 +119,12 @@ func revision(tag string) (string, bool) {
 }
 
 // decode reads one JSON value, within limits of size and time.
-func decode(w http.ResponseWriter, r *http.Request, into any) (status int, reason string) {
+func decode(w http.ResponseWriter, r *http.Request, patience time.Duration, into any) (status int, reason string) {
 	if typ, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || typ != "application/json" {
 		return http.StatusUnsupportedMediaType, "Content-Type is not application/json"
 	}
 	// A writer without deadlines has its server's.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(adminRead))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience))
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAdminBody))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {

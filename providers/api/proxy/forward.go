@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -35,6 +35,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if via == viaSplit && p.opts.Sticky.Cookie != "" {
 		p.pin(w, r, slot)
 	}
+	// An answer may begin before the request's body has ended; HTTP/2 needs
+	// no permission for it and says that it does not know the call.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 	rec := &recorder{ResponseWriter: w}
 	began := time.Now()
 	p.metrics.flying[slot].Inc()
@@ -60,11 +63,11 @@ func (p *Proxy) done(r *http.Request, rec *recorder, slot int, via string, took 
 			status, rec.err = statusGone, "client went away"
 		}
 	}
-	p.metrics.observe(slot, status, took)
 	p.log.add(Line{
 		Time: p.now(), Method: r.Method, Path: r.URL.Path, Status: status, Slot: slotName(slot), Duration: took.Seconds(),
 		Bytes: rec.bytes, Client: host(r.RemoteAddr), Via: via, Error: rec.err,
 	})
+	p.metrics.observe(slot, status, took)
 }
 
 func host(addr string) string {
@@ -94,7 +97,7 @@ func (p *Proxy) newBackend(target *url.URL, slot int) *backend {
 		FlushInterval: -1, // nothing is held back
 		BufferPool:    &buffers{},
 		ErrorHandler:  failed,
-		ErrorLog:      silent(),
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}}
 }
 
@@ -214,5 +217,3 @@ func (b *buffers) Get() []byte {
 }
 
 func (b *buffers) Put(buf []byte) { b.pool.Put(&buf) }
-
-func silent() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -23,7 +23,7 @@ func load(path string, k *kept) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err != nil {
 		return err

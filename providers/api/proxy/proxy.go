@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -66,6 +67,8 @@ type Proxy struct {
 	log     *accessLog
 	metrics *metrics
 
+	patience time.Duration // with an admin request's body
+
 	mu      sync.Mutex // of changes
 	changes uint64     // effective ones, over all restarts with the same state file
 }
@@ -80,7 +83,7 @@ type backend struct {
 // New returns a proxy that is ready to serve. It reads the state file and
 // opens the log file, and starts one goroutine, for the log.
 func New(opts Options) (*Proxy, error) {
-	p := &Proxy{opts: opts, now: opts.Now, boot: rand.Text()[:8], pins: pinCount{ttl: opts.Sticky.TTL}}
+	p := &Proxy{opts: opts, now: opts.Now, boot: rand.Text()[:8], pins: pinCount{ttl: opts.Sticky.TTL}, patience: adminRead}
 	if p.now == nil {
 		p.now = time.Now
 	}
@@ -226,9 +229,10 @@ func (p *Proxy) Serve(ctx context.Context, data, admin net.Listener) error {
 	if addr, ok := admin.Addr().(*net.TCPAddr); !ok || !addr.IP.IsLoopback() {
 		return errors.Join(fmt.Errorf("proxy: admin on %v, expected a loopback address", admin.Addr()), p.Close())
 	}
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // what goes wrong is in the access log and the metrics
 	servers := []*http.Server{
-		{Handler: p.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: silent()},
-		{Handler: p.Admin(), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: silent()},
+		{Handler: p.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: quiet},
+		{Handler: p.Admin(), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: quiet},
 	}
 	failed := make(chan error, len(servers))
 	go func() { failed <- servers[0].Serve(data) }()

@@ -34,7 +34,10 @@ type split struct {
 // n × share, rounded, so a request is b's where that grows.
 func (s *split) next() int {
 	i := (s.n.Add(1) - 1) % hundred
-	return int(((i+1)*s.b+hundred/2)/hundred - (i*s.b+hundred/2)/hundred)
+	if ((i+1)*s.b+hundred/2)/hundred > (i*s.b+hundred/2)/hundred {
+		return 1
+	}
+	return 0
 }
 
 // weight is a slot's, in hundredths of a percent.
@@ -95,7 +98,7 @@ func (p *Proxy) pinned(t *table, r *http.Request) (slot int, ok bool) {
 // reaches only a slot that has traffic anyway.
 func (p *Proxy) pin(w http.ResponseWriter, r *http.Request, slot int) {
 	now := p.now()
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // without TLS a browser would drop a Secure cookie
 		Name: p.opts.Sticky.Cookie, Value: slotName(slot) + "-" + strconv.FormatInt(now.UnixMilli(), 36), Path: "/",
 		MaxAge: int(p.opts.Sticky.TTL.Seconds()), HttpOnly: true, SameSite: http.SameSiteLaxMode,
 		Secure: r.TLS != nil || (p.opts.TrustForwarded && r.Header.Get("X-Forwarded-Proto") == "https"),

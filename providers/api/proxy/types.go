@@ -100,9 +100,8 @@ func (t Testers) check() (Testers, error) {
 }
 
 func token(s string) bool {
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
-	})
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return s != "" && len(s) <= 64 && strings.Trim(s, allowed) == ""
 }
 
 // Sticky pins clients to the slot they were first given.

@@ -134,7 +134,7 @@ func (w *world) touch(t *testing.T) {
 
 func direct(t *testing.T, p *api.Proxy, what, body string) {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPut, "http://127.0.0.1/v1/"+what, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1/v1/"+what, strings.NewReader(body))
 	r.RemoteAddr = "127.0.0.1:1"
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("If-Match", `"`+p.State().Revision+`"`)
@@ -165,7 +165,7 @@ func (w *world) ask(t *testing.T, front *httptest.Server, header map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %d, %v", resp.StatusCode, err)

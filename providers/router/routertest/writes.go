@@ -206,7 +206,7 @@ func acceptedIsNotSettled(w *world) {
 }
 
 func trafficFollows(w *world) {
-	const n = 200
+	const n = 100
 	for _, share := range []float64{0, w.Shares[1], 100, 0} {
 		want, receipt := w.move(share)
 		w.settled(want, receipt)
