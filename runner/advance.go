@@ -217,9 +217,10 @@ func ended(r *state.Rollout, step string, res result) Outcome {
 		return Outcome{Result: Progress, Step: step, Message: res.message}
 	}
 	out := terminal(r)
-	out.Step = step
 	if r.Status == state.Completed {
-		out.Message = res.message
+		out.Step, out.Message = step, res.message
+		return out
 	}
+	out.Message += "; " + res.message // where it failed and why, then what the return did
 	return out
 }

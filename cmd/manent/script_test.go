@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,6 +45,7 @@ func TestScript(t *testing.T) {
 			"await":   await,
 			"keep":    func(ts *testscript.TestScript, neg bool, args []string) { labOf(ts).keep(ts, neg, args) },
 			"nowhere": nowhere,
+			"answer":  answer,
 		},
 		RequireUniqueNames: true,
 	})
@@ -66,6 +68,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("%s ended with %s, expected %s", strings.Join(args[1:], " "), got, args[0])
 	}
+}
+
+// answer VERB FLAG… answers the open pause as status says that it is answered.
+func answer(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("manent", append([]string{"status", "--json"}, args[1:]...)...))
+	var status struct{ Next struct{ Commands []string } }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &status))
+	for _, command := range status.Next.Commands {
+		words := strings.Fields(command)
+		if words[1] == args[0] {
+			ts.Check(ts.Exec("manent", append(words[1:], args[1:]...)...))
+			return
+		}
+	}
+	ts.Fatalf("status names no command %s: %q", args[0], status.Next.Commands)
 }
 
 // fill FILE… puts the addresses of this script into files: $A, $B, $LISTEN,
