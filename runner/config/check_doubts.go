@@ -8,7 +8,7 @@ import (
 var (
 	quoted     = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 	errorWords = regexp.MustCompile(`(?i)"5(\.\.|xx|\[0-9\]|[0-9][0-9])|\b5xx\b|error|fail|exception`)
-	counting   = regexp.MustCompile(`(?i)\b(rate|irate|increase|count|count_over_time|delta)\s*\(|\bsum\s*\(\s*[a-z_]*(count|total|requests?)`)
+	counting   = regexp.MustCompile(`(?i)\b(rate|irate|increase|count|count_over_time|delta)\s*\(|\bsum\s*\(\s*[a-z_]*(count|total|requests?)|^\s*(requests|errors|client_errors)\s*$`)
 	averaging  = regexp.MustCompile(`(?i)quantile|percentile|\bavg|average|\bp[0-9]{2}\b`)
 )
 

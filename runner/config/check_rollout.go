@@ -50,6 +50,7 @@ func (c *checker) waveStrategy() {
 }
 
 func (c *checker) freezes() {
+	parts, _ := c.cfg.Parts()
 	for i, f := range c.cfg.Rollout.Freezes {
 		path := fmt.Sprintf("rollout.freezes[%d]", i)
 		switch {
@@ -60,21 +61,10 @@ func (c *checker) freezes() {
 		case !f.From.Before(f.To):
 			c.wrong(path+".to", "", "to is not after from")
 		}
-		if f.Region != "" && !slices.Contains(c.regions(), f.Region) {
-			c.warn(path+".region", "", "no cluster or target has the label region=%s", f.Region)
+		if f.Region != "" && !slices.ContainsFunc(parts, func(p Part) bool { return p.Region == f.Region }) {
+			c.wrong(path+".region", "leave region out, which freezes all", "no pass is in region %s alone, so the freeze would not hold anything", f.Region)
 		}
 	}
-}
-
-func (c *checker) regions() []string {
-	var out []string
-	for _, cl := range c.cfg.Clusters {
-		out = append(out, cl.Labels["region"])
-	}
-	for _, t := range c.cfg.Targets {
-		out = append(out, t.Labels["region"])
-	}
-	return out
 }
 
 // traffic checks shares and waits.

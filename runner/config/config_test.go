@@ -21,7 +21,6 @@ var update = flag.Bool("update", false, "write the golden files")
 // as this package's tests need them.
 func testCatalog() Catalog {
 	c := Known()
-	urls := providers.Field{Name: "urls", Type: "list", Required: true, Help: "addresses, with commas"}
 	c.Plugins = Put(c.Plugins, PluginEntry{Entry: Entry{
 		Name: "exec", Summary: "runs commands", InBuild: true,
 		Fields: []providers.Field{
@@ -31,14 +30,20 @@ func testCatalog() Catalog {
 	}})
 	c.Routers = Put(c.Routers, RouterEntry{
 		Entry: Entry{Name: "proxy", Summary: "the built-in proxy", InBuild: true, Fields: []providers.Field{
-			urls, {Name: "member", Type: "string", Default: "{host}", Help: "name of a target's member"},
+			{Name: "admin", Type: "list", Required: true, Help: "admin addresses, with commas"},
+			{Name: "member", Type: "string", Default: "{host}", Help: "name of a target's member"},
 		}},
 		RouterTraits: RouterTraits{Step: 0.01, Conditional: true, Testers: "header"},
 	})
 	c.Routers = Put(c.Routers, RouterEntry{
 		Entry: Entry{Name: "nginx", Summary: "NGINX over SSH", InBuild: true, Fields: []providers.Field{
-			urls, {Name: "sticky", Type: "duration", Help: "how long"},
-		}, Check: refuseLabel},
+			{Name: "include_file", Type: "string", Required: true, Help: "absolute path"},
+			{Name: "slot_a", Type: "list", Required: true, Help: "servers of slot a"},
+			{Name: "slot_b", Type: "list", Required: true, Help: "servers of slot b"},
+			{Name: "mode", Type: "string", Default: "split_clients", Enum: []string{"split_clients", "weight"}, Help: "how"},
+			{Name: "cookie", Type: "string", Help: "name of the cookie"},
+			{Name: "cookie_expires", Type: "duration", Default: "1h", Help: "how long the cookie lasts"},
+		}, Check: absolute},
 		RouterTraits: RouterTraits{Step: 1, Testers: "header", Pinned: stickiness},
 	})
 	c.Metrics = Put(c.Metrics, MetricEntry{Entry: Entry{
@@ -47,7 +52,11 @@ func testCatalog() Catalog {
 			{Name: "token_secret", Type: "secret", Help: "bearer token"},
 		},
 	}, Delay: 30 * time.Second, Window: promWindow})
-	c.Metrics = Put(c.Metrics, MetricEntry{Entry: Entry{Name: "accesslog", InBuild: true}, OwnTracks: true})
+	c.Metrics = Put(c.Metrics, MetricEntry{Entry: Entry{
+		Name: "accesslog", Summary: "access logs", InBuild: true, Fields: []providers.Field{
+			{Name: "files", Type: "list", Help: "paths"}, {Name: "format", Type: "string", Help: "form of a line"},
+		},
+	}, OwnTracks: true})
 	for _, name := range []string{"env", "file"} {
 		c.Secrets = Put(c.Secrets, Entry{Name: name, InBuild: true})
 	}
@@ -58,13 +67,14 @@ func testCatalog() Catalog {
 }
 
 func stickiness(s map[string]any) time.Duration {
-	d, _ := time.ParseDuration(fmt.Sprint(s["sticky"]))
+	d, _ := time.ParseDuration(fmt.Sprint(s["cookie_expires"]))
 	return d
 }
 
-func refuseLabel(s map[string]any) error {
-	if text := fmt.Sprint(s["urls"]); strings.Contains(text, "http://") {
-		return &providers.Fault{Provider: "nginx", Op: "settings", Kind: providers.Invalid, Err: fmt.Errorf("%q is plain http", text), Hint: "use https"}
+// absolute stands for what only an implementation can tell of its settings.
+func absolute(s map[string]any) error {
+	if file := fmt.Sprint(s["include_file"]); !strings.HasPrefix(file, "/") {
+		return &providers.Fault{Provider: "nginx", Op: "settings", Kind: providers.Invalid, Err: fmt.Errorf("include_file is %q, expected an absolute path", file), Hint: "begin it with /"}
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestDefaultsAreTheDesigns(t *testing.T) {
 }
 
 const router = `
-traffic: {router: {provider: proxy, settings: {urls: "https://lb.internal"}}}
+traffic: {router: {provider: proxy, settings: {admin: "http://127.0.0.1:9901"}}}
 `
 
 func ptr[T any](v T) *T { return &v }
@@ -70,7 +70,7 @@ func TestDefaultsOfAnEmptyTraffic(t *testing.T) {
 			OrphanAfter: minutes(15), Wait: "run", MaxUnavailable: "1",
 			Health: Health{Interval: minutes(1), Grace: minutes(2)},
 		},
-		Traffic: Network{Router: &Router{Provider: "proxy", Settings: Settings{"urls": "https://lb.internal"}}},
+		Traffic: Network{Router: &Router{Provider: "proxy", Settings: Settings{"admin": "http://127.0.0.1:9901"}}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

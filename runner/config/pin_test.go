@@ -168,12 +168,12 @@ func TestDiffNamesChangedKeys(t *testing.T) {
 	changed.Rollout.Traffic.Bake = minutes(20)
 	changed.Rollout.Traffic.Steps = []float64{5, 100}
 	changed.Rollout.Health.Metrics[0].MaxRatio = ptr(2.0)
-	changed.Traffic.Router.Settings = Settings{"urls": "https://lb2.internal"}
+	changed.Traffic.Router.Settings["slot_a"] = "10.0.1.11:8080"
 	changed.Rollout.Traffic.Testers = nil
 	changed.Secrets = nil
 	want := []string{
 		"rollout.health.metrics[0].maxRatio", "rollout.traffic.bake", "rollout.traffic.steps", "rollout.traffic.testers",
-		"secrets", "traffic.router.settings.urls",
+		"secrets", "traffic.router.settings.slot_a",
 	}
 	if d := cmp.Diff(want, Diff(old, changed)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"testing"
+
+	"github.com/manent/action/runner/config"
 )
 
 // names are all forms of the design.
@@ -69,6 +71,20 @@ func TestParseNameRefuses(t *testing.T) {
 	} {
 		if got, err := ParseName(text); err == nil {
 			t.Errorf("ParseName(%q) = %+v, expected an error", text, got)
+		}
+	}
+}
+
+// No step of a user can have a name of manent's own.
+func TestOwnNamesAreReserved(t *testing.T) {
+	for text, n := range names() {
+		if err := config.CommandName(text); (err == nil) != (text == n.Command) {
+			t.Errorf("CommandName(%q) = %v for %+v", text, err, n)
+		}
+	}
+	for _, word := range []string{"traffic", "gate", "approval", "drain", "drain-wait", "restore", "restore-wait"} {
+		if config.CommandName(word) == nil {
+			t.Errorf("%q may be the name of a user's step", word)
 		}
 	}
 }

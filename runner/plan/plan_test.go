@@ -28,7 +28,7 @@ func testCatalog() config.Catalog {
 	c.Routers = config.Put(c.Routers, config.RouterEntry{
 		Entry: config.Entry{Name: "nginx"},
 		RouterTraits: config.RouterTraits{Testers: "header", Pinned: func(s map[string]any) time.Duration {
-			d, _ := time.ParseDuration(fmt.Sprint(s["sticky"]))
+			d, _ := time.ParseDuration(fmt.Sprint(s["cookie_expires"]))
 			return d
 		}},
 	})
@@ -162,7 +162,7 @@ func TestNamesOfPlans(t *testing.T) {
 }
 
 const router = `
-traffic: {router: {provider: proxy, settings: {urls: "https://lb1.internal"}}}
+traffic: {router: {provider: proxy, settings: {admin: "http://127.0.0.1:9901"}}}
 `
 
 func TestOrderWithEverything(t *testing.T) {
