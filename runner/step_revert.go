@@ -108,10 +108,7 @@ func (c *call) allBack(ctx context.Context) (back []state.PartWeights, wrote boo
 			continue
 		}
 		to, _ := router.Find(want, p.ID)
-		if router.Same(p.Weights, to) {
-			continue
-		}
-		wrote = true
+		wrote = wrote || !router.Same(p.Weights, to)
 		if err := c.partBack(ctx, p, state.PartWeights{ID: p.ID, Weights: to}); err != nil {
 			failed = append(failed, fmt.Errorf("part %s: %w", p.ID, err))
 		}
@@ -129,8 +126,9 @@ func reachable(seen router.Reading) router.Reading {
 	return seen
 }
 
-// partBack writes one part. Somebody who writes at the same time makes a
-// conflict: the part is read again and written over what is there now.
+// partBack writes one part and sees it in force, also when it holds what is
+// wanted already: accepted is not in force. Somebody who writes at the same
+// time makes a conflict: the part is read again and written over what is there.
 func (c *call) partBack(ctx context.Context, p router.Part, to state.PartWeights) error {
 	for tries := 0; ; tries++ {
 		one, cancel := limit(ctx)
@@ -224,6 +222,7 @@ func (c *call) comeBack(back []state.PartWeights) {
 	r.Return.Pending = nil
 	rec := c.record()
 	rec.State, rec.Ended = state.Done, c.e.World.Now().UTC()
+	rec.Message = fmt.Sprintf("all traffic is at slot %s: %v", p.Serving, weightsIn(back))
 	c.forgetIntents()
 	if len(r.Return.Passes) == 0 {
 		end(r, state.Returned, rec.Ended)
