@@ -141,7 +141,7 @@ func (l *accessLog) drain() {
 
 // write loses the line when the disk is full, say; it is counted as dropped.
 func (l *accessLog) write(line Line) {
-	data, err := json.Marshal(line)
+	data, err := line.MarshalJSON()
 	if err == nil {
 		_, err = l.out.Write(append(data, '\n'))
 	}

@@ -34,9 +34,10 @@ type MemoryOptions struct {
 //
 // It is deterministic: no clock but Now, no goroutine, no randomness. Every
 // call that a real router would send to its system is a Point, numbered from
-// 1; the hook says what goes wrong there (Fault) and may change the world
-// itself first, as somebody else would (SetShare, Touch, …), since it is
-// called without a lock. Every change of the world is in Changes.
+// 1, but for the look before a write. The hook says what goes wrong there
+// (Fault) and may change the world itself first, as somebody else would
+// (SetShare, Touch, …), since it is called without a lock. Every change of
+// the world is in Changes.
 type Memory struct {
 	opts MemoryOptions
 	hook func(Point) Fault
