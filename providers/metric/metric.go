@@ -40,10 +40,10 @@ type Answer struct {
 	Err      error         // ErrNoData, ErrSeveral or a *providers.Fault for this query alone
 }
 
-// ErrNoData: the system answered that it has nothing. It is never 0.
+// ErrNoData says that the system answered that it has nothing. It is never 0.
 var ErrNoData = errors.New("no data")
 
-// ErrSeveral: more than one series came back where one was expected.
+// ErrSeveral says that more than one series came back where one was expected.
 var ErrSeveral = errors.New("several series")
 
 // System answers queries.

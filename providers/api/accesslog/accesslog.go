@@ -67,7 +67,7 @@ const (
 
 // set reads one field into an entry.
 func (e *Entry) set(r role, value []byte, unit time.Duration) error {
-	ok := true
+	var ok bool
 	switch r {
 	case roleTime:
 		e.At, ok = parseTime(value)

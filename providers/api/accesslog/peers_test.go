@@ -3,9 +3,11 @@
 package accesslog
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -55,7 +57,7 @@ func TestRealNginx(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close()
 	}
 	began := time.Now()
 	for _, client := range []string{"plain", `a "quoted" one`, `\" 200 stable 0.001`, `x [30/Nov/2026:13:00:00 +0100] "GET / HTTP/1.1" 500 "-" stable 9`, "größe\t", `{"status":"500"}`} {
@@ -70,8 +72,9 @@ func TestRealNginx(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tracks := map[string]*Stats{"canary": NewStats(), "stable": NewStats()}
 			path := filepath.Join(dir, name+".log")
+			written(t, path, 24)
+			tracks := map[string]*Stats{"canary": NewStats(), "stable": NewStats()}
 			x, err := Log{Files: []string{path}}.Read(t.Context(), began.Add(-2*time.Second), time.Time{}, parse, func(e Entry) { tracks[e.Track].Add(e) })
 			if err != nil || x.Malformed > 0 || x.Lines != 24 {
 				t.Fatalf("error %v, extent %+v", err, x)
@@ -84,14 +87,31 @@ func TestRealNginx(t *testing.T) {
 	}
 }
 
+// written waits for the log: nginx writes a line after it has answered.
+func written(t *testing.T, path string, lines int) {
+	t.Helper()
+	until(t, "the log is written", func() bool {
+		text, err := os.ReadFile(path)
+		return err == nil && bytes.Count(text, []byte("\n")) >= lines
+	})
+}
+
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range 500 {
+		if done() {
+			return
+		}
+		<-tick.C
+	}
+	t.Fatalf("not within 10 s: %s", what)
+}
+
 func startNginx(t *testing.T, dir string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeAddress(t)
 	formats, logs := "", ""
 	for name, n := range nginxLogs {
 		formats += n.directive + "\n"
@@ -101,7 +121,7 @@ func startNginx(t *testing.T, dir string) string {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		temp += fmt.Sprintf("%s_temp_path %s/%s;\n", kind, dir, kind)
 	}
-	conf := writeFile(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off; master_process off; pid %s/pid; error_log stderr;
+	conf := put(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off; master_process off; pid %s/pid; error_log stderr;
 events {}
 http {
 %s
@@ -110,7 +130,7 @@ map $http_x_canary $backend { always canary; default stable; }
 server { listen %s; %s
   location /ok { return 200; } location /fail { return 503; } location / { return 404; } }
 }`, dir, temp, formats, addr, logs))
-	cmd := exec.Command("nginx", "-e", "stderr", "-p", dir, "-c", conf)
+	cmd := exec.CommandContext(t.Context(), "nginx", "-e", "stderr", "-p", dir, "-c", conf)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,17 +138,27 @@ server { listen %s; %s
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			return "http://" + addr
-		}
-	}
-	t.Fatal("nginx did not listen within 10 s")
-	return ""
+	listening(t, addr)
+	return "http://" + addr
 }
 
-func writeFile(t *testing.T, path, text string) string {
+func freeAddress(t *testing.T) string {
 	t.Helper()
-	return put(t, path, text)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func listening(t *testing.T, addr string) {
+	t.Helper()
+	until(t, "nginx listens", func() bool {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
 }

@@ -91,7 +91,7 @@ func (r *reader) file(path string, seen *[]os.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (r *reader) backwards(f io.ReaderAt, pos int64, path string) error {
 			data = nil
 		}
 		kept = copy(buf[blockSize:], data)
-		if pos > 0 && !r.newest.IsZero() && r.newest.Before(r.from.Add(-slack)) {
+		if !r.newest.IsZero() && r.newest.Before(r.from.Add(-slack)) {
 			break
 		}
 	}

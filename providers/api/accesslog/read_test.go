@@ -155,7 +155,7 @@ func TestUnfinishedLine(t *testing.T) {
 // TestLongLines: a line over the limit is counted, its neighbours are read,
 // and so is one as long as the limit.
 func TestLongLines(t *testing.T) {
-	for _, size := range []int{longest, longest + 1, 3*blockSize + 7} {
+	for _, size := range []int{longest, longest + 1, 2*blockSize - 9, 2 * blockSize, 2*blockSize + 9, 3*blockSize - 7, 3*blockSize + 9} {
 		for _, gz := range []bool{false, true} {
 			text := "100 a\n" + "150 " + strings.Repeat("x", size-4) + "\n200 b\n"
 			path := filepath.Join(t.TempDir(), "l")
@@ -221,7 +221,12 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return c.Reader.ReadAt(p, off)
 }
 
+// TestOutOfOrder: requests come a little late, also by more than a block.
 func TestOutOfOrder(t *testing.T) {
+	late := put(t, filepath.Join(t.TempDir(), "l"), "500 in\n"+strings.Repeat("440 "+strings.Repeat("x", 60)+"\n", 3*blockSize/64)+"510 in\n")
+	if got, _ := seconds(t, Log{Files: []string{late}}, 500, 600); !slices.Equal(got, []int64{500, 510}) {
+		t.Errorf("%v, want both in the window", got)
+	}
 	path := put(t, filepath.Join(t.TempDir(), "l"), "500 in\n401 before\n499 before\n510 in\n")
 	if got, _ := seconds(t, Log{Files: []string{path}}, 500, 600); !slices.Equal(got, []int64{500, 510}) {
 		t.Errorf("%v, want both in the window", got)

@@ -182,6 +182,7 @@ func TestRefusedFigures(t *testing.T) {
 		{"pmax", "a", nil, 0, "not a figure"}, {"Requests", "a", nil, 0, "not a figure"},
 		{"requests", "", nil, 0, `track "", expected a or b`},
 		{"requests", "a", nil, 50 * time.Millisecond, "expected at most 11000"},
+		{"requests", "a", nil, 11 * time.Minute, "expected one that holds a"}, {"requests", "a", nil, 431 * time.Second, "holds a whole step"},
 		{"p95", "a", untimed, 0, "no durations"}, {"mean", "a", untimed, 0, "no durations"},
 	}
 	for _, tt := range tests {
@@ -260,6 +261,7 @@ func TestReach(t *testing.T) {
 		{"b silent, its client errors", append(ends, at(1, "a")), "client_errors", 0, "no requests of slot b", false, ""},
 		{"b silent, its rate", append(ends, at(1, "a")), "error_rate", 0, "no requests of slot b", false, ""},
 		{"b silent, its p95", append(ends, at(1, "a")), "p95", 0, "no requests of slot b", false, ""},
+		{"b silent in a log that ends within", []string{at(-1, "a"), at(5, "a")}, "requests", 0, "", true, "ends at"},
 		{"nobody serves", ends, "requests", 0, "no requests of either slot", false, ""},
 		{"log ended before", []string{at(-9, "a"), at(-8, "b")}, "requests", 0, "has some from 2026-11-30T11:51:00Z to 2026-11-30T11:52:00Z", true, "ends at 2026-11-30T11:52:00Z, before the window does"},
 		{"log begins after", []string{at(20, "a")}, "requests", 0, "no requests of either slot", true, "begins at 2026-11-30T12:20:00Z, after"},
@@ -306,6 +308,24 @@ func TestFewMalformedAreTolerated(t *testing.T) {
 		if a.Err != nil || a.Partial != partial || len(a.Warnings) != 1 {
 			t.Errorf("limit %v: error %v, partial %v, warnings %q", limit, a.Err, a.Partial, a.Warnings)
 		}
+	}
+}
+
+// TestWindowsApart: queries of one call with windows of their own.
+func TestWindowsApart(t *testing.T) {
+	s := styles()[0]
+	early, late, whole := query("requests", "a"), query("requests", "a"), query("requests", "a")
+	early.To = early.From.Add(2 * time.Minute)
+	late.From = late.To.Add(-time.Minute)
+	late.Step = 30 * time.Second
+	var got []float64
+	for _, a := range ask(t, s.system(t, busy(s), nil), early, late, whole) {
+		for _, p := range a.Points {
+			got = append(got, p.Value)
+		}
+	}
+	if want := []float64{122, 30, 30, 606}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -88,10 +88,10 @@ func (q question) points(track state.Slot, read reading, silence time.Duration) 
 	for n, stats := range q.tally.slots[track] {
 		from, to := q.span(n)
 		if stats == nil {
-			if !q.counts || (q.step > 0 && !read.covers(from, to, silence)) {
+			if q.step > 0 && !read.covers(from, to, silence) {
 				continue
 			}
-			stats = &accesslog.Stats{}
+			stats = new(accesslog.Stats)
 		}
 		if v, ok := q.of(stats); ok {
 			out = append(out, metric.Point{At: to, Value: v})

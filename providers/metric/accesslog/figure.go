@@ -10,7 +10,6 @@ import (
 // figure is one number of a track's requests.
 type figure struct {
 	of         func(*accesslog.Stats) (float64, bool)
-	counts     bool // a number of requests: 0 where there are none
 	traffic    bool // is the traffic itself, and so told of a track without any
 	durations  bool // needs durations
 	percentile bool // needs each of them
@@ -21,11 +20,11 @@ type figure struct {
 func named(text string) (figure, bool) {
 	switch text {
 	case "requests":
-		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.Requests), true }, counts: true, traffic: true}, true
+		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.Requests), true }, traffic: true}, true
 	case "errors":
-		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.Errors), true }, counts: true}, true
+		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.Errors), true }}, true
 	case "client_errors":
-		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.ClientErrors), true }, counts: true}, true
+		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.ClientErrors), true }}, true
 	case "error_rate":
 		return figure{of: (*accesslog.Stats).ErrorRate}, true
 	case "mean":
@@ -45,12 +44,12 @@ func parseFigure(text string) (figure, bool) {
 	if !ok || len(whole) == 0 || len(whole) > 2 || (dotted && len(decimal) != 1) {
 		return figure{}, false
 	}
-	n, err := strconv.ParseUint(whole+(decimal + "0")[:1], 10, 16)
-	if err != nil || n == 0 {
+	n, err := strconv.Atoi(whole + (decimal + "0")[:1])
+	if err != nil || n <= 0 || whole[0] == '+' {
 		return figure{}, false
 	}
 	return figure{
-		of:        func(s *accesslog.Stats) (float64, bool) { return s.Percentile(int(n)) },
+		of:        func(s *accesslog.Stats) (float64, bool) { return s.Percentile(n) },
 		durations: true, percentile: true,
 	}, true
 }

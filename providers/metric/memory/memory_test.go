@@ -74,6 +74,15 @@ func TestPoints(t *testing.T) {
 	}
 }
 
+func TestSelectIsOnTheGrid(t *testing.T) {
+	at := func(s int64) metric.Point { return metric.Point{At: time.Unix(s, 0), Value: float64(s)} }
+	q := metric.Query{From: time.Unix(0, 0), To: time.Unix(60, 0), Step: 15 * time.Second}
+	a := Select(q, Series{Points: []metric.Point{at(-15), at(0), at(7), at(15), at(60), at(75)}})
+	if len(a.Points) != 3 || a.Points[0] != at(0) || a.Points[1] != at(15) || a.Points[2] != at(60) {
+		t.Errorf("points %v, want those at 0, 15 and 60 s", a.Points)
+	}
+}
+
 func TestCallsAreKept(t *testing.T) {
 	s := New(func(q metric.Query) metric.Answer { return Value(q, 1) })
 	s.Before = func(_ context.Context, call int, _ []metric.Query) error {

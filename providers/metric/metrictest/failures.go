@@ -40,6 +40,9 @@ func (f *Failure) Meet() bool {
 	return f.Times == 0 || n <= f.Times
 }
 
+// Met is the number of requests so far.
+func (f *Failure) Met() int { return int(f.met.Load()) }
+
 // Handler fails requests and hands those beyond Times to next. An answer that
 // carries text echoes the request's headers, as some gateways do, so that the
 // suite sees whether a credential finds its way into an error.
@@ -69,7 +72,7 @@ func (f *Failure) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(f.Status)
-	_, _ = fmt.Fprintf(w, "%s request was %v", f.Body, r.Header)
+	_, _ = fmt.Fprintf(w, "%s request was %v", f.Body, r.Header) //nolint:gosec // no browser reads it
 }
 
 // table is made anew for each run, since a Failure counts.

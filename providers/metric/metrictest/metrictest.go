@@ -5,6 +5,7 @@ package metrictest
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,10 +126,8 @@ func ask(t *testing.T, sub Subject, queries ...metric.Query) []metric.Answer {
 	if len(answers) != len(queries) {
 		t.Fatalf("%d answers to %d queries", len(answers), len(queries))
 	}
-	for i, a := range answers {
-		if a.ID != queries[i].ID {
-			t.Fatalf("answer %d is for %q, want %q", i, a.ID, queries[i].ID)
-		}
+	if !slices.EqualFunc(answers, queries, func(a metric.Answer, q metric.Query) bool { return a.ID == q.ID }) {
+		t.Fatalf("answers %+v not in the order of the queries %+v", answers, queries)
 	}
 	return answers
 }
@@ -142,14 +141,11 @@ func expect(t *testing.T, a metric.Answer, want ...metric.Point) {
 	if a.Resolved == "" {
 		t.Errorf("%s: the query as sent is missing", a.ID)
 	}
-	if len(a.Points) != len(want) {
+	if !slices.EqualFunc(a.Points, want, same) {
 		t.Fatalf("%s: %v, want %v", a.ID, a.Points, want)
-	}
-	for i, p := range a.Points {
-		if !p.At.Equal(want[i].At) || !same(p.Value, want[i].Value) {
-			t.Errorf("%s: point %d is %v at %v, want %v at %v", a.ID, i, p.Value, p.At.UTC(), want[i].Value, want[i].At)
-		}
 	}
 }
 
-func same(a, b float64) bool { return a == b || (math.IsNaN(a) && math.IsNaN(b)) }
+func same(a, b metric.Point) bool {
+	return a.At.Equal(b.At) && (a.Value == b.Value || (math.IsNaN(a.Value) && math.IsNaN(b.Value)))
+}

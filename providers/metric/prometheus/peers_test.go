@@ -163,7 +163,7 @@ func TestRealEscape(t *testing.T) {
 
 // TestFakeRefusesAsReal sends the same wrong requests to both.
 func TestFakeRefusesAsReal(t *testing.T) {
-	real := prometheustest.Start(t, "")
+	server := prometheustest.Start(t, "")
 	fake := prometheustest.NewFake(t)
 	good := map[string]string{"query": "x", "start": "1000", "end": "2000", "step": "10"}
 	tests := []struct {
@@ -197,7 +197,7 @@ func TestFakeRefusesAsReal(t *testing.T) {
 			for k, v := range tt.change {
 				form.Set(k, v)
 			}
-			wantStatus, want := post(t, real+tt.path, form)
+			wantStatus, want := post(t, server+tt.path, form)
 			gotStatus, got := post(t, fake.URL+tt.path, form)
 			if gotStatus != wantStatus || got != want {
 				t.Errorf("fake: %d %q, real: %d %q", gotStatus, got, wantStatus, want)
@@ -208,11 +208,16 @@ func TestFakeRefusesAsReal(t *testing.T) {
 
 func post(t *testing.T, address string, form url.Values) (status int, errorType string) {
 	t.Helper()
-	resp, err := http.PostForm(address, form)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
 	var body struct{ ErrorType string }
 	if resp.StatusCode != http.StatusNotFound {
 		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {

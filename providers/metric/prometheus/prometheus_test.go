@@ -338,24 +338,24 @@ func TestReadOnlyProxy(t *testing.T) {
 	}
 }
 
-// TestOneBudget: many queries against a server that hangs take as long as one.
+// TestOneBudget: a server that hangs is not asked all of many queries one
+// after the other; a call takes as long as one query.
 func TestOneBudget(t *testing.T) {
 	fake := prometheustest.NewFake(t)
 	failure := &metrictest.Failure{Hang: true}
 	fake.Wrap(failure.Handler)
 	sys := system(t, fake, nil)
 	sys.http.Timeout, sys.http.Deadline = 200*time.Millisecond, 300*time.Millisecond
-	queries := make([]metric.Query, 12)
+	queries := make([]metric.Query, 60)
 	for i := range queries {
 		queries[i] = query("q", 0)
 	}
-	began := time.Now()
 	answers, err := sys.Query(t.Context(), queries)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 10*sys.http.Deadline {
-		t.Errorf("took %v, want about %v", took, sys.http.Deadline)
+	if asked := failure.Met(); asked > len(queries)/2 {
+		t.Errorf("%d requests for %d queries, want the first few alone", asked, len(queries))
 	}
 	for i, a := range answers {
 		if providers.KindOf(a.Err) != providers.Unknown || providers.Lost(a.Err) || !strings.Contains(a.Err.Error(), "no answer within") {

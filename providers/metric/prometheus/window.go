@@ -31,7 +31,7 @@ func Window(query string) time.Duration {
 type scanner struct {
 	rest string
 	open []time.Duration // longest range inside each open parenthesis, outermost first
-	last time.Duration   // longest range of the expression that just ended
+	last time.Duration   // longest range in the parenthesis that just ended
 }
 
 // next reads one token; false means that the query is not well formed.
@@ -41,7 +41,7 @@ func (s *scanner) next() bool {
 	case c == '#':
 		s.skip(strings.IndexByte(s.rest, '\n') + 1)
 		return true
-	case strings.IndexByte(" \t\r\n@", c) >= 0:
+	case strings.IndexByte(" \t\r\n", c) >= 0:
 		s.skip(1)
 		return true
 	case c == '"' || c == '\'' || c == '`':
@@ -50,9 +50,6 @@ func (s *scanner) next() bool {
 		return s.selector()
 	case c == '[':
 		return s.span()
-	case wordByte(c):
-		s.word()
-		return true
 	}
 	return s.mark(c)
 }
@@ -65,7 +62,9 @@ func (s *scanner) skip(n int) {
 	s.rest = s.rest[n:]
 }
 
-// mark reads a parenthesis or an operator.
+// mark reads a parenthesis, or one byte of anything else: a word, a number, an
+// operator. Only a parenthesis may be followed by the range of a subquery that
+// covers what is in it.
 func (s *scanner) mark(c byte) bool {
 	s.skip(1)
 	s.last = 0
@@ -142,24 +141,6 @@ func (s *scanner) span() bool {
 	s.last = 0
 	s.saw(d)
 	return ok && d > 0
-}
-
-// word reads a name, keyword, number or duration. An offset and its length
-// leave the expression before them in place for a subquery.
-func (s *scanner) word() {
-	n := 0
-	for n < len(s.rest) && wordByte(s.rest[n]) {
-		n++
-	}
-	if w := s.rest[:n]; w != "offset" && (w[0] < '0' || w[0] > '9') {
-		s.last = 0
-	}
-	s.skip(n)
-}
-
-func wordByte(c byte) bool {
-	return c == '_' || c == ':' || c == '.' || c >= 0x80 ||
-		'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
 // duration reads 5m or 1h30m, and since Prometheus 3 also seconds as a number.

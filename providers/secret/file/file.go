@@ -78,7 +78,7 @@ func (s *Source) read(ref string) ([]byte, error) {
 	if err != nil {
 		return nil, s.refused(ref, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
@@ -113,7 +113,7 @@ func (s *Source) open(ref string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	info, err := root.Stat(ref)
 	if err != nil {
 		return nil, err

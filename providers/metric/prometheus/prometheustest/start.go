@@ -23,13 +23,13 @@ func Start(t *testing.T, samples string) string {
 	if samples != "" {
 		file := filepath.Join(dir, "samples.om")
 		write(t, file, samples)
-		if out, err := exec.Command("promtool", "tsdb", "create-blocks-from", "openmetrics", file, data).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", file, data).CombinedOutput(); err != nil {
 			t.Fatalf("promtool: %v\n%s", err, out)
 		}
 	}
 	config := filepath.Join(dir, "prometheus.yml")
 	write(t, config, "global: {scrape_interval: 15s}\n")
-	cmd := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+data,
+	cmd := exec.CommandContext(t.Context(), "prometheus", "--config.file="+config, "--storage.tsdb.path="+data,
 		"--web.listen-address=127.0.0.1:0", "--storage.tsdb.retention.time=100y", "--log.format=logfmt")
 	log, err := cmd.StderrPipe()
 	if err != nil {
@@ -74,8 +74,12 @@ func address(t *testing.T, log io.Reader) string {
 
 func ready(t *testing.T, url string) {
 	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/-/ready", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
-		resp, err := http.Get(url + "/-/ready")
+		resp, err := http.DefaultClient.Do(r)
 		if err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
