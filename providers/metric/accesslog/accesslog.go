@@ -32,7 +32,7 @@ type Settings struct {
 	Duration     string            `name:"duration_field" help:"field of the duration; default $request_time if the format has it, json request_time"`
 	DurationUnit string            `name:"duration_unit" default:"s" enum:"s,ms,us,ns" help:"unit of the duration in the log; answers are in seconds"`
 	Tracks       map[string]string `name:"tracks" help:"slot of each value of the track field, such as {canary: b, stable: a}; default {a: a, b: b}"`
-	MaxSilence   time.Duration     `name:"max_silence" default:"1m" help:"a log that has nothing for longer at either end of the window makes the answer partial"`
+	MaxSilence   time.Duration     `name:"max_silence" default:"2m" help:"a log that has nothing for longer at either end of the window makes the answer partial; raise it where requests are rare"`
 	MaxMalformed float64           `name:"max_malformed" default:"1" help:"more unreadable lines than this, in percent, make the answer partial"`
 }
 

@@ -3,7 +3,6 @@ package accesslog
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/accesslog"
@@ -60,7 +59,7 @@ func (s *System) answer(q metric.Query, asked question, read reading) metric.Ans
 		a.Err = fmt.Errorf("%w: %s", metric.ErrNoData, why)
 		return a
 	}
-	a.Points = asked.points(q.Track, read, s.settings.MaxSilence)
+	a.Points = asked.points(q.Track, read)
 	if len(a.Points) == 0 {
 		a.Err = fmt.Errorf("%w: no request of slot %s has a duration", metric.ErrNoData, q.Track)
 	}
@@ -83,12 +82,12 @@ func (q question) silent(track state.Slot, read reading) string {
 
 // points are the figure of each span. A count is 0 in a span without requests
 // if the logs reach over it; any other figure has a gap there.
-func (q question) points(track state.Slot, read reading, silence time.Duration) []metric.Point {
+func (q question) points(track state.Slot, read reading) []metric.Point {
 	var out []metric.Point
 	for n, stats := range q.tally.slots[track] {
 		from, to := q.span(n)
 		if stats == nil {
-			if q.step > 0 && !read.covers(from, to, silence) {
+			if q.step > 0 && !read.covers(from, to) {
 				continue
 			}
 			stats = new(accesslog.Stats)

@@ -16,12 +16,11 @@ type extent struct {
 	accesslog.Extent
 }
 
-// covers reports whether every log has requests on both sides of a time, so
-// that their absence in it is a fact. A log that was written to until then
-// may have been quiet for a while.
-func (r reading) covers(from, to time.Time, silence time.Duration) bool {
+// covers reports whether every log has requests before and after a time, so
+// that their absence in it is a fact.
+func (r reading) covers(from, to time.Time) bool {
 	for _, x := range r.logs {
-		if x.First.IsZero() || x.First.Add(-silence).After(from) || x.Last.Add(silence).Before(to) {
+		if x.First.IsZero() || x.First.After(from) || x.Last.Before(to) {
 			return false
 		}
 	}
