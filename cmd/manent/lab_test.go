@@ -27,8 +27,9 @@ type lab struct{}
 // world is what a script has besides files: versions of a service, the proxy
 // in front of them, and requests.
 type world struct {
-	env  *testscript.Env
-	kept map[string]map[string]string
+	env   *testscript.Env
+	kept  map[string]map[string]string
+	front *exec.Cmd // the proxy
 }
 
 func newLab(env *testscript.Env) *world {
@@ -59,10 +60,11 @@ func (l *world) serve(ts *testscript.TestScript, args []string) {
 }
 
 // proxy [FLAG…] runs manent proxy in front of $A and $B until the script
-// ends. Its addresses are $LISTEN and $ADMIN, its log is access.log.
+// ends. Its addresses are $LISTEN and $ADMIN, the same when it is started
+// again, its log is access.log.
 func (l *world) proxy(ts *testscript.TestScript, args []string) {
 	args = append([]string{
-		"proxy", "--json", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"proxy", "--json", "--listen", address(ts, "LISTEN"), "--admin", address(ts, "ADMIN"),
 		"--slot", "a=" + ts.Getenv("A"), "--slot", "b=" + ts.Getenv("B"), "--log", ts.MkAbs("access.log"),
 	}, args...)
 	path, err := exec.LookPath(filepathOf(ts, "manent"))
@@ -75,16 +77,30 @@ func (l *world) proxy(ts *testscript.TestScript, args []string) {
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
-	ts.Defer(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
+	l.front = cmd
+	ts.Defer(func() { l.stop(ts) })
 	var addresses struct{ Listen, Admin string }
 	if err := json.NewDecoder(out).Decode(&addresses); err != nil {
 		ts.Fatalf("proxy did not start: %v\n%s", err, complaints.String())
 	}
 	ts.Setenv("LISTEN", "http://"+addresses.Listen)
 	ts.Setenv("ADMIN", "http://"+addresses.Admin)
+}
+
+func address(ts *testscript.TestScript, variable string) string {
+	if url := ts.Getenv(variable); url != "" {
+		return strings.TrimPrefix(url, "http://")
+	}
+	return "127.0.0.1:0"
+}
+
+// stop ends the proxy.
+func (l *world) stop(*testscript.TestScript) {
+	if l.front != nil {
+		_ = l.front.Process.Signal(syscall.SIGTERM)
+		_ = l.front.Wait()
+		l.front = nil
+	}
 }
 
 // filepathOf finds a program in the script's PATH.

@@ -39,6 +39,8 @@ func TestScript(t *testing.T) {
 			"exits":   exits,
 			"serve":   func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).serve(ts, args) },
 			"proxy":   func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).proxy(ts, args) },
+			"stop":    func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).stop(ts) },
+			"edit":    edit,
 			"load":    func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).load(ts, args) },
 			"weights": func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).weights(ts, args) },
 			"fill":    fill,
@@ -98,6 +100,18 @@ func fill(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		ts.Check(os.WriteFile(path, []byte(text), 0o644))
 	}
+}
+
+// edit FILE OLD NEW replaces a text in a file; it has to be there.
+func edit(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: edit FILE OLD NEW")
+	}
+	text := ts.ReadFile(args[0])
+	if !strings.Contains(text, args[1]) {
+		ts.Fatalf("%s has no %q:\n%s", args[0], args[1], text)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], args[2])), 0o600))
 }
 
 // await FILE TEXT waits until a file holds a text.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -75,7 +74,7 @@ func checkRouter(ctx context.Context, c *checks, cfg config.Config, w runner.Wor
 }
 
 func checkPart(c *checks, p router.Part) {
-	text := fmt.Sprintf("part %s: a %v %%, b %v %%", p.ID, p.Shares[state.SlotA], p.Shares[state.SlotB])
+	text := partText(p)
 	serving := ""
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
 		if up, known := p.Units[slot]; p.Shares[slot] > 0 && (!known || up > 0) {

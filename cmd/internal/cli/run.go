@@ -79,6 +79,11 @@ func (a *app) run(ctx context.Context, f runFlags) (view, error) {
 	if err := a.compare(ctx, e, doc, p, f); err != nil {
 		return view{}, err
 	}
+	if f.dryRun && !doc.Active() {
+		if err := a.preview(ctx, *p.cfg, doc); err != nil {
+			return view{}, err
+		}
+	}
 	out, err := e.Run(ctx, f.request(p), runner.RunOptions{Until: f.until, NoWait: f.noWait, MaxTime: f.maxTime})
 	return a.acted(ctx, p, f.dryRun, out, err)
 }
@@ -155,7 +160,13 @@ func (a *app) compare(ctx context.Context, e *runner.Engine, d *state.Document, 
 	case len(changed) == 0:
 		return nil
 	case f.reconfigure:
-		return e.Reconfigure(ctx, file)
+		if err := e.Reconfigure(ctx, file); err != nil {
+			return err
+		}
+		if !f.dryRun {
+			a.screen.say("the file is adopted where it differs: " + strings.Join(changed, ", "))
+		}
+		return nil
 	}
 	a.complain("manent: warning: the file differs from what rollout "+d.Rollout.ID+" began with, which counts: "+strings.Join(changed, ", "),
 		"--reconfigure adopts the file")
