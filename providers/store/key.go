@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strings"
 )
@@ -26,10 +27,14 @@ func EscapeKey(key string) (string, error) {
 }
 
 // EscapeName does the same to the name of a side object, which has at least
-// two segments, so that none is ever taken for the document.
+// two segments. The first is not "state.json" or "lock": a store may keep
+// those beside it.
 func EscapeName(name string) (string, error) {
-	if !strings.Contains(name, "/") {
+	switch folder, _, ok := strings.Cut(name, "/"); {
+	case !ok:
 		return "", fmt.Errorf("object %q has one segment, expected a folder and a name", name)
+	case folder == "state.json" || folder == "lock":
+		return "", fmt.Errorf("object %q: the folder %q is reserved", name, folder)
 	}
 	path, err := escape(name)
 	if err != nil {
@@ -64,11 +69,11 @@ func UnescapeKey(path string) (string, bool) {
 		if i+2 >= len(path) {
 			return "", false
 		}
-		high, low := strings.IndexByte(hexDigits, path[i+1]), strings.IndexByte(hexDigits, path[i+2])
-		if high < 0 || low < 0 {
+		c, err := hex.DecodeString(path[i+1 : i+3])
+		if err != nil {
 			return "", false
 		}
-		key.WriteByte(byte(high<<4 | low))
+		key.Write(c)
 		i += 2
 	}
 	again, err := EscapeKey(key.String())
@@ -81,8 +86,6 @@ func Below(key, prefix string) bool {
 	prefix = strings.TrimSuffix(prefix, "/")
 	return prefix == "" || key == prefix || strings.HasPrefix(key, prefix+"/")
 }
-
-const hexDigits = "0123456789abcdef"
 
 func escape(path string) (string, error) {
 	var out strings.Builder
@@ -98,7 +101,7 @@ func escape(path string) (string, error) {
 			if c := segment[j]; plain(segment, j) {
 				out.WriteByte(c)
 			} else {
-				out.WriteString("%" + hexDigits[c>>4:c>>4+1] + hexDigits[c&15:c&15+1])
+				fmt.Fprintf(&out, "%%%02x", c)
 			}
 		}
 		if n := out.Len() - start; n > MaxSegment {

@@ -112,11 +112,12 @@ func TestHostAndAlive(t *testing.T) {
 	if !checkpoint.Alive(os.Getpid()) || !checkpoint.Alive(0) {
 		t.Error("this process is said to be dead")
 	}
-	child := exec.Command(os.Args[0], "-test.run=^$")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	if err := child.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if checkpoint.Alive(child.Process.Pid) && checkpoint.Host() == checkpoint.Host() {
+	one, two := checkpoint.Host(), checkpoint.Host()
+	if checkpoint.Alive(child.Process.Pid) && one == two {
 		t.Error("a process that has ended is said to be alive")
 	}
 }

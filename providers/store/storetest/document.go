@@ -28,7 +28,7 @@ func create(t *testing.T, s *suite) {
 
 func createTwice(t *testing.T, s *suite) {
 	revision := s.put(t, Key, "one", "")
-	s.conflict(t, Key, "two", "")
+	s.conflict(t, "two", "")
 	s.holds(t, Key, "one", revision)
 }
 
@@ -40,14 +40,14 @@ func update(t *testing.T, s *suite) {
 
 func updateAbsent(t *testing.T, s *suite) {
 	revision := s.put(t, "shop/web/test", "one", "")
-	s.conflict(t, Key, "two", revision)
+	s.conflict(t, "two", revision)
 	s.holds(t, Key, "", "")
 }
 
 func updateStale(t *testing.T, s *suite) {
 	first := s.put(t, Key, "one", "")
 	second := s.put(t, Key, "two", first)
-	s.conflict(t, Key, "three", first)
+	s.conflict(t, "three", first)
 	s.holds(t, Key, "two", second)
 	other := s.Open(t)
 	_, err := other.Put(t.Context(), Key, store.Change{Data: []byte("four"), Note: "four"}, first)
@@ -57,7 +57,7 @@ func updateStale(t *testing.T, s *suite) {
 
 func updateMadeUp(t *testing.T, s *suite) {
 	revision := s.put(t, Key, "one", "")
-	s.conflict(t, Key, "two", `0123456789abcdef0123456789abcdef01234567`)
+	s.conflict(t, "two", `0123456789abcdef0123456789abcdef01234567`)
 	s.holds(t, Key, "one", revision)
 }
 

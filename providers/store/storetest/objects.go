@@ -3,7 +3,6 @@ package storetest
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/store"
@@ -17,10 +16,11 @@ func withObjects(body string, objects map[string]string, drop ...string) store.C
 	return change
 }
 
-func (s *suite) object(t *testing.T, key, name, want string) {
+// object demands a side object of Key.
+func (s *suite) object(t *testing.T, name, want string) {
 	t.Helper()
-	for who, from := range map[string]store.Store{"the same process": s.store, "another process": s.Open(t)} {
-		data, err := from.Object(t.Context(), key, name)
+	for who, from := range map[string]store.Store{"the same process": s.store, "another process": s.reader(t)} {
+		data, err := from.Object(t.Context(), Key, name)
 		if err != nil {
 			t.Fatalf("object %q read by %s: %v", name, who, err)
 		}
@@ -34,7 +34,7 @@ func (s *suite) noObject(t *testing.T, key, name string) {
 	t.Helper()
 	_, err := s.store.Object(t.Context(), key, name)
 	s.fault(t, err, providers.NotFound)
-	_, err = s.Open(t).Object(t.Context(), key, name)
+	_, err = s.reader(t).Object(t.Context(), key, name)
 	s.fault(t, err, providers.NotFound)
 }
 
@@ -48,12 +48,12 @@ func objects(t *testing.T, s *suite) {
 	}), "")
 	second := s.change(t, Key, withObjects("two", map[string]string{"readings/r1/25%/2.json": strings.Repeat("z", 100_000)}), first)
 	third := s.put(t, Key, "three", second)
-	s.object(t, Key, "readings/r1/25%/1.json", "reading 1")
-	s.object(t, Key, "readings/r1/eu/25%/1.json", "reading of eu\n")
-	s.object(t, Key, "readings/r1/../../x", "kept inside")
-	s.object(t, Key, "readings/r1/ü \"q\"", "quoted")
-	s.object(t, Key, "readings/r1/empty", "")
-	s.object(t, Key, "readings/r1/25%/2.json", strings.Repeat("z", 100_000))
+	s.object(t, "readings/r1/25%/1.json", "reading 1")
+	s.object(t, "readings/r1/eu/25%/1.json", "reading of eu\n")
+	s.object(t, "readings/r1/../../x", "kept inside")
+	s.object(t, "readings/r1/ü \"q\"", "quoted")
+	s.object(t, "readings/r1/empty", "")
+	s.object(t, "readings/r1/25%/2.json", strings.Repeat("z", 100_000))
 	s.noObject(t, Key, "readings/r1/25%/3.json")
 	s.noObject(t, Key, "readings/r1/25%")
 	s.holds(t, Key, "three", third)
@@ -68,7 +68,7 @@ func objectsRefused(t *testing.T, s *suite) {
 	s.fault(t, err, providers.Conflict)
 	_, err = s.store.Put(t.Context(), Key, withObjects("four", nil, "readings/r1/"), first)
 	s.fault(t, err, providers.Conflict)
-	s.object(t, Key, name, "kept")
+	s.object(t, name, "kept")
 	s.holds(t, Key, "two", second)
 }
 
@@ -81,9 +81,9 @@ func objectsDropped(t *testing.T, s *suite) {
 	s.noObject(t, Key, "readings/r1/25%/1.json")
 	s.noObject(t, Key, "readings/r1/50%/1.json")
 	s.noObject(t, Key, "readings/r 3/1.json")
-	s.object(t, Key, "readings/r10/1.json", "3")
-	s.object(t, Key, "readings/r2/1.json", "4")
-	s.object(t, Key, "readings/r4/1.json", "6")
+	s.object(t, "readings/r10/1.json", "3")
+	s.object(t, "readings/r2/1.json", "4")
+	s.object(t, "readings/r4/1.json", "6")
 	s.holds(t, Key, "two", revision)
 }
 
@@ -92,12 +92,12 @@ func objectsApart(t *testing.T, s *suite) {
 	s.change(t, Key, withObjects("one", map[string]string{"readings/r1/1.json": "of prod"}), "")
 	revision := s.change(t, other, withObjects("two", map[string]string{"readings/r1/1.json": "of test"}), "")
 	s.change(t, other, withObjects("three", nil, "readings/r1/"), revision)
-	s.object(t, Key, "readings/r1/1.json", "of prod")
+	s.object(t, "readings/r1/1.json", "of prod")
 	s.noObject(t, other, "readings/r1/1.json")
 }
 
 func wrongNames(t *testing.T, s *suite) {
-	for _, name := range []string{"", "state.json", "/x", "a//b", "a/", "a/" + strings.Repeat("x", store.MaxSegment+1)} {
+	for _, name := range []string{"", "state.json", "state.json/x", "lock/x", "/x", "a//b", "a/", "a/" + strings.Repeat("x", store.MaxSegment+1)} {
 		_, err := s.store.Put(t.Context(), Key, withObjects("one", map[string]string{name: "x"}), "")
 		s.fault(t, err, providers.Invalid)
 		_, err = s.store.Object(t.Context(), Key, name)
@@ -110,43 +110,4 @@ func wrongNames(t *testing.T, s *suite) {
 	_, err := s.store.Put(t.Context(), Key, withObjects("one", map[string]string{"readings/r1/1.json": "x"}, "readings/r1/"), "")
 	s.fault(t, err, providers.Invalid)
 	s.holds(t, Key, "", "")
-}
-
-func history(t *testing.T, s *suite) {
-	historian, ok := s.store.(store.Historian)
-	if !ok {
-		return // the store keeps no versions
-	}
-	entries, err := historian.Log(t.Context(), Key, 10)
-	if err != nil || len(entries) != 0 {
-		t.Fatalf("history of an absent key: %v, %v, expected none", entries, err)
-	}
-	var revisions []store.Revision
-	var revision store.Revision
-	for _, body := range []string{"one", "two", "three\nlines\n\nhere", "four"} {
-		revision = s.put(t, Key, body, revision)
-		revisions = append(revisions, revision)
-	}
-	s.put(t, "shop/web/test", "other", "")
-	entries, err = s.Open(t).(store.Historian).Log(t.Context(), Key, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, note := range []string{"note of four", "note of three\nlines\n\nhere", "note of two"} {
-		if i >= len(entries) || entries[i].Note != note || entries[i].Revision != revisions[3-i] {
-			t.Fatalf("entries %+v, expected entry %d to be %q at %q", entries, i, note, revisions[3-i])
-		}
-		if age := time.Since(entries[i].At); age < -time.Minute || age > time.Hour {
-			t.Errorf("entry %d is %v old", i, age)
-		}
-	}
-	if len(entries) != 3 {
-		t.Fatalf("%d entries, expected the 3 asked for", len(entries))
-	}
-	if entries, err = historian.Log(t.Context(), Key, 100); err != nil || len(entries) != 4 {
-		t.Fatalf("%d entries, %v, expected all 4", len(entries), err)
-	}
-	if again, at := s.get(t, s.store, Key); again != "four" || at != revision {
-		t.Fatalf("after reading the history %q at %q, expected %q at %q", again, at, "four", revision)
-	}
 }

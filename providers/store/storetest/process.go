@@ -28,7 +28,7 @@ func Main(m *testing.M, spec store.Spec) int {
 		return m.Run()
 	}
 	if err := runRacer(spec, number, address); err != nil {
-		fmt.Println("error", err)
+		say("error: " + err.Error())
 		return 1
 	}
 	return 0
@@ -47,21 +47,24 @@ func runRacer(spec store.Spec, number, address string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
+	say("ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
 	}
 	_, err = s.Put(ctx, Key, store.Change{Data: []byte("racer " + number + rand.Text()), Note: "racer " + number}, revision)
 	switch {
 	case err == nil:
-		fmt.Println("won")
+		say("won")
 	case providers.IsConflict(err):
-		fmt.Println("lost")
+		say("lost")
 	default:
 		return err
 	}
 	return nil
 }
+
+// say tells the test one line.
+func say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
 
 func closeStore(s store.Store) {
 	if c, ok := s.(interface{ Close() error }); ok {

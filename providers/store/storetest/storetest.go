@@ -4,6 +4,7 @@
 package storetest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -85,6 +86,15 @@ func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 type suite struct {
 	Harness
 	store store.Store
+	other store.Store // see reader
+}
+
+// reader is another process that only reads, the same for a whole subtest.
+func (s *suite) reader(t *testing.T) store.Store {
+	if s.other == nil {
+		s.other = s.Open(t)
+	}
+	return s.other
 }
 
 func (s *suite) get(t *testing.T, from store.Store, key string) (string, store.Revision) {
@@ -116,10 +126,10 @@ func (s *suite) change(t *testing.T, key string, change store.Change, expect sto
 	return revision
 }
 
-// conflict demands that a write is refused by the store's own word.
-func (s *suite) conflict(t *testing.T, key, body string, expect store.Revision) {
+// conflict demands that a write of Key is refused by the store's own word.
+func (s *suite) conflict(t *testing.T, body string, expect store.Revision) {
 	t.Helper()
-	_, err := s.store.Put(t.Context(), key, store.Change{Data: []byte(body), Note: body}, expect)
+	_, err := s.store.Put(t.Context(), Key, store.Change{Data: []byte(body), Note: body}, expect)
 	s.fault(t, err, providers.Conflict)
 }
 
@@ -149,15 +159,15 @@ func (s *suite) fault(t *testing.T, err error, kinds ...providers.Kind) {
 
 func (s *suite) wellMade(t *testing.T, err error) {
 	t.Helper()
-	fault, ok := err.(*providers.Fault)
-	if !ok {
+	fault, ok := errors.AsType[*providers.Fault](err)
+	if !ok || error(fault) != err { //nolint:errorlint // the outermost error itself is meant
 		t.Fatalf("error is a %T, expected a *providers.Fault: %v", err, err)
 	}
 	if fault.Provider == "" || fault.Op == "" || fault.Err == nil {
 		t.Errorf("fault %#v, expected provider, operation and error", fault)
 	}
 	text := fault.Error() + " " + fault.Hint
-	if strings.Count(fault.Error(), fault.Provider+": ") != 1 {
+	if !strings.HasPrefix(fault.Error(), fault.Provider+": ") || strings.HasPrefix(fault.Err.Error(), fault.Provider+": ") {
 		t.Errorf("%q names its provider %q not once", fault.Error(), fault.Provider)
 	}
 	if strings.ContainsAny(text, "\n\r") || strings.HasSuffix(fault.Error(), ".") {
