@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -111,13 +110,13 @@ func (a *app) question(w *runner.Word, r *state.Rollout) error {
 		return nil
 	}
 	commands := report.Answers(r)
-	if !isTerminal(a.stdin) || !planned && w.Seen == "" && pause.Seen != "" {
+	if !a.asks || !planned && w.Seen == "" && pause.Seen != "" {
 		return usage("`"+strings.Join(commands, "` or `")+"`", "no pause is named; %s is open: %s", pause.ID, pause.Reason)
 	}
 	_, _ = fmt.Fprintf(a.stderr, "%s\n%s version %s at %s? [y/N] ", pause.Reason, w.Verb, r.Version, pause.Step)
 	answer, _ := bufio.NewReader(a.stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return usage("answer y, or name the pause", "%v", errors.New("not confirmed, nothing was done"))
+		return usage("answer y, or name the pause", "not confirmed, nothing was done")
 	}
 	w.Pause = pause.ID
 	return nil

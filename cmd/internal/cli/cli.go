@@ -6,7 +6,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +18,8 @@ import (
 
 	"github.com/manent/action/cmd/internal/wire"
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/ci"
+	"github.com/manent/action/providers/store"
 )
 
 // Main runs the process's command line and returns its exit code.
@@ -28,7 +29,7 @@ func Main(version string) int {
 		dir = "."
 	}
 	a := newApp(version, os.Getenv, dir)
-	a.stdin, a.stdout, a.stderr = os.Stdin, os.Stdout, os.Stderr
+	a.stdin, a.stdout, a.stderr, a.asks = os.Stdin, os.Stdout, os.Stderr, isTerminal(os.Stdin)
 	ctx, stop := untilSignal()
 	defer stop()
 	return a.execute(ctx, os.Args[1:])
@@ -67,6 +68,9 @@ type app struct {
 	redactor *providers.Redactor
 	screen   *screen
 	host     wire.Host
+	pipeline ci.Platform // see platform
+	asks     bool        // there is a person at stdin who can answer
+	closers  []io.Closer // of stores
 	code     int
 }
 
@@ -75,25 +79,71 @@ func newApp(version string, getenv func(string) string, dir string) *app {
 	a.host = wire.Host{
 		Getenv: getenv, Dir: dir, Redactor: a.redactor,
 		Say:  func(line string) { a.screen.say(line) },
-		Mask: func(providers.Secret) error { return nil },
+		Mask: a.mask,
 	}
 	return a
 }
 
 // execute parses the arguments, runs the verb and returns the exit code.
-func (a *app) execute(ctx context.Context, args []string) (code int) {
+func (a *app) execute(ctx context.Context, args []string) int {
 	a.screen = a.newScreen(a.stdout)
+	defer a.close()
+	return a.guarded(func() int {
+		root := a.root()
+		root.SetArgs(args)
+		if err := root.ExecuteContext(ctx); err != nil {
+			return a.show("", view{}, err)
+		}
+		return a.code
+	})
+}
+
+// guarded turns a panic into the exit code of a defect: the state is safe, and
+// a caller must not take a crash for an answer.
+func (a *app) guarded(f func() int) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
 			code = a.show("", view{}, fmt.Errorf("panic: %v", p))
 		}
 	}()
-	root := a.root()
-	root.SetArgs(args)
-	if err := root.ExecuteContext(ctx); err != nil {
-		return a.show("", view{}, err)
+	return f()
+}
+
+// platform is the one that this process runs on, made at the first call.
+func (a *app) platform() (ci.Platform, error) {
+	if a.pipeline != nil {
+		return a.pipeline, nil
 	}
-	return a.code
+	var err error
+	a.pipeline, err = a.host.Platform()
+	return a.pipeline, err
+}
+
+// mask tells the platform of a secret before anything is printed.
+func (a *app) mask(s providers.Secret) error {
+	p, err := a.platform()
+	if err != nil {
+		return err
+	}
+	return p.Mask(s)
+}
+
+// openStore opens a store, to be closed with the call.
+func (a *app) openStore(address string) (store.Store, error) {
+	s, err := a.host.OpenStore(address)
+	if c, ok := s.(io.Closer); ok && err == nil {
+		a.closers = append(a.closers, c)
+	}
+	return s, err
+}
+
+func (a *app) close() {
+	for _, c := range a.closers {
+		if err := c.Close(); err != nil {
+			a.warn("%v", err)
+		}
+	}
+	a.closers = nil
 }
 
 func (a *app) newScreen(out io.Writer) *screen {
@@ -192,6 +242,3 @@ func noArguments(cmd *cobra.Command, args []string) error {
 func need(flag, why string) error {
 	return usage("add "+flag, "%s", why)
 }
-
-// errAborted: a person was asked on the terminal and did not say yes.
-var errAborted = errors.New("not confirmed, nothing was done")

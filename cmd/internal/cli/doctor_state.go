@@ -17,7 +17,7 @@ const clockSlack = time.Minute
 // checkStore looks at a store and its documents: of the key given, or of all
 // keys. It returns the document of the key, nil when it cannot be read.
 func (a *app) checkStore(ctx context.Context, c *checks, address string, keys ...string) *state.Document {
-	s, err := a.host.OpenStore(address)
+	s, err := a.openStore(address)
 	if err != nil {
 		c.broke("state", err)
 		return nil

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +85,28 @@ func (a *app) show(verb string, v view, err error) int {
 		a.print(strings.TrimSuffix(v.Text, "\n"))
 	}
 	a.showEnd(end, err, v)
+	if v.Outcome != nil {
+		a.handOn(a.callJSON(verb, v, end, err))
+	}
 	return end.Code
+}
+
+// handOn gives what a call came to to later steps of the pipeline.
+func (a *app) handOn(doc callJSON) {
+	p, err := a.platform()
+	if err != nil {
+		return // nobody to hand it to; the call has said so
+	}
+	values := map[string]string{"exit": strconv.Itoa(doc.Exit), "result": doc.Result, "step": doc.Step}
+	if !doc.Until.IsZero() {
+		values["until"] = doc.Until.UTC().Format(time.RFC3339)
+	}
+	if r := doc.Rollout; r != nil {
+		values["rollout"], values["version"], values["status"] = r.ID, r.Version, string(r.Status)
+	}
+	if err := p.Output(values); err != nil {
+		a.warn("%v", err)
+	}
 }
 
 // showEnd prints the last message.

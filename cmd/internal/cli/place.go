@@ -105,13 +105,13 @@ func (a *app) places(ctx context.Context) ([]place, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := a.host.OpenStore(cfg.State)
+		s, err := a.openStore(cfg.State)
 		return []place{{key: cfg.Key(), store: s, cfg: &cfg}}, err
 	}
 	if a.state == "" {
 		return nil, need("-c FILE or --state ADDRESS", "no environment is named")
 	}
-	s, err := a.host.OpenStore(a.state)
+	s, err := a.openStore(a.state)
 	if err != nil {
 		return nil, err
 	}
@@ -132,11 +132,10 @@ func (a *app) places(ctx context.Context) ([]place, error) {
 
 // engine makes the engine of one environment.
 func (a *app) engine(ctx context.Context, p place) (*runner.Engine, error) {
-	platform, err := a.host.Platform()
+	platform, err := a.platform()
 	if err != nil {
 		return nil, err
 	}
-	a.host.Mask = platform.Mask
 	base, err := a.world(ctx, platform)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,9 @@ A rollout keeps the configuration that it began with. When the file says
 something else by now, run names the keys and goes on with the pinned ones;
 --reconfigure adopts the file.
 
-It ends with 2 when a planned approval is open: approve, and call it again.`,
+It ends with 2 when a planned approval is open: approve, and call it again.
+Later steps of the pipeline get exit, result, step, rollout, version, status and
+until as outputs, on the platform "local" in the file MANENT_RESULT.`,
 		Example: `  manent run -c envconfig/shop/web/prod.yml --version 2.0
   manent run -c envconfig/shop/web/prod.yml --version 2.0 --until approval@25
   manent run -c envconfig/shop/web/prod.yml --version 2.0 --until 25% --max-time 50m`,
