@@ -147,6 +147,47 @@ func TestOutageDuringTheBake(t *testing.T) {
 	}
 }
 
+// Two intervals without a reading are no gap, a little more is one.
+func TestGap(t *testing.T) {
+	tests := []struct {
+		name string
+		last float64
+		read []float64 // minutes of the readings before
+		now  float64
+		want Act
+	}{
+		{"two intervals", 10, nil, 12, Finish},
+		{"more than two intervals", 10, []float64{9}, 12.1, GoOn},
+		{"the last one ended a gap", 12.1, []float64{9}, 13.1, Finish},
+		{"the last one ended a gap, and this comes late", 12.1, []float64{9}, 60, Finish},
+		{"the last one was not quite after a gap, and this comes late", 12, []float64{10}, 60, GoOn},
+		{"nobody read before, two intervals", 0, nil, 2, Finish},
+		{"nobody read before, more", 0, nil, 2.1, GoOn},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := Clock{InForce: noon(), Now: minute(tt.now), Bake: span2(1)}
+			if tt.last > 0 {
+				c.LastRead = minute(tt.last)
+			}
+			if o := Decide(healthOf(1, 2, 0), c, stageAt(tt.read...), Record{Verdict: Green}); o.Act != tt.want {
+				t.Errorf("%s: %s", o.Act, o.Reason)
+			}
+		})
+	}
+}
+
+// A reading before the data of a stage without a bake are old enough is
+// followed by the one that counts.
+func TestTooSoonWithoutABake(t *testing.T) {
+	c := Clock{InForce: noon(), Now: minute(1), Delay: span2(5)}
+	for _, v := range []Verdict{Green, Thin, Error, Void} {
+		if o := Decide(healthOf(1, 0, 0), c, stageAt(), Record{Verdict: v}); o.Act != GoOn || !o.Next.Equal(minute(5)) {
+			t.Errorf("%s: %s, next %s", v, o.Act, o.Next)
+		}
+	}
+}
+
 // A driver that calls every five minutes has to get through a gate of one
 // minute, and may not finish it with its first look after a gap.
 func TestSlowDriver(t *testing.T) {

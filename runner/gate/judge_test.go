@@ -39,6 +39,8 @@ func TestThresholds(t *testing.T) {
 		{"maxRatio, stable below 0", config.Metric{MaxRatio: ptr(1.5)}, two(4, -2), Errored, "below 0"},
 		{"minRatio met", config.Metric{MinRatio: ptr(0.8)}, two(8, 10), Pass, "ratio 0.8 >= 0.8"},
 		{"minRatio missed", config.Metric{MinRatio: ptr(0.8)}, two(7, 10), Fail, "ratio 0.7 < 0.8"},
+		{"minRatio, candidate below 0", config.Metric{MinRatio: ptr(0.8)}, two(-1, 2), Errored, "below 0"},
+		{"minRatio, both below 0", config.Metric{MinRatio: ptr(0.8)}, two(-5, -2), Errored, "below 0"},
 		{"minRatio, stable 0, candidate above", config.Metric{MinRatio: ptr(0.8)}, two(1, 0), Pass, "ratio +Inf >= 0.8"},
 		{"minRatio, both 0", config.Metric{MinRatio: ptr(0.8)}, two(0, 0), Inconclusive, "a fall cannot be seen"},
 		{"minRatio, both 0, but too large", config.Metric{MinRatio: ptr(0.8), Max: ptr(-1.0)}, two(0, 0), Fail, "value 0 > -1"},

@@ -74,8 +74,11 @@ func TestJudgeProbe(t *testing.T) {
 		{"no text asked for", config.Probe{Status: 204}, 204, "", nil, Pass, "status 204"},
 		{"text missing", ok, 200, "down", nil, Fail, `"ok" is not in the body of 4 bytes`},
 		{"text not in what was read", ok, 200, strings.Repeat("x", ProbeLimit), nil, Fail, "first 1048576 bytes"},
-		{"wrong status", ok, 503, "ok", nil, Fail, "status 503, expected 200"},
-		{"redirect", ok, 302, "ok", nil, Fail, "redirects are not followed"},
+		{"wrong status", ok, 503, "ok", nil, Fail, "status 503, expected 200$"},
+		{"just below a redirect", ok, 299, "ok", nil, Fail, "status 299, expected 200$"},
+		{"redirect", ok, 300, "ok", nil, Fail, "redirects are not followed"},
+		{"last redirect", ok, 399, "ok", nil, Fail, "redirects are not followed"},
+		{"just above a redirect", ok, 400, "ok", nil, Fail, "status 400, expected 200$"},
 		{"redirect expected", config.Probe{Status: 302}, 302, "", nil, Pass, "status 302"},
 		{"no status at all", ok, 0, "ok", nil, Fail, "status 0"},
 		{"connection refused", ok, 0, "", dial(syscall.ECONNREFUSED), Fail, "refused"},
@@ -84,6 +87,9 @@ func TestJudgeProbe(t *testing.T) {
 		{"timeout", ok, 0, "", get(context.DeadlineExceeded), Fail, "deadline"},
 		{"wrong certificate", ok, 0, "", get(x509.UnknownAuthorityError{}), Fail, "certificate"},
 		{"garbled answer", ok, 0, "", get(errors.New(`malformed HTTP response "x"`)), Fail, "malformed"},
+		{"reset within the answer", ok, 200, "o", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, Fail, "reset"},
+		{"timeout within the answer", ok, 200, "o", fmt.Errorf("read body: %w", context.DeadlineExceeded), Fail, "deadline"},
+		{"closed within the answer", ok, 200, "o", io.EOF, Fail, "EOF"},
 		{"cut answer", ok, 200, "o", io.ErrUnexpectedEOF, Fail, "EOF"},
 		{"cut answer that holds the text", ok, 200, "ok", fmt.Errorf("read body: %w", io.ErrUnexpectedEOF), Fail, "EOF"},
 		{"name not found", ok, 0, "", get(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}), Errored, "no such host"},
@@ -97,7 +103,7 @@ func TestJudgeProbe(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := JudgeProbe(tt.probe, "https://10.0.1.10/", tt.status, []byte(tt.body), tt.err)
-			if r.Result != tt.want || !strings.Contains(r.Reason, tt.reason) || r.Status != tt.status || r.URL != "https://10.0.1.10/" {
+			if r.Result != tt.want || !strings.Contains(r.Reason+"$", tt.reason) || r.Status != tt.status || r.URL != "https://10.0.1.10/" {
 				t.Errorf("%+v, want %s: %s", r, tt.want, tt.reason)
 			}
 		})

@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"github.com/manent/action/runner/config"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -39,6 +41,16 @@ func TestWeighings(t *testing.T) {
 				t.Errorf("score %v, want %v", *r.Score, w.score)
 			}
 		})
+	}
+}
+
+// Weights that no configuration should have give no score, never a good one.
+func TestScoreOfOddWeights(t *testing.T) {
+	for _, weights := range [][2]float64{{3, -1}, {-1, 2}, {0, 0}, {math.NaN(), 1}, {math.Inf(1), 1}, {-1, -1}} {
+		r := Record{Health: config.Health{Analysis: &config.Analysis{}}, Metrics: []MetricResult{{Result: Pass, Weight: weights[0]}, {Result: Fail, Weight: weights[1]}}}
+		if s := score(r); s != nil {
+			t.Errorf("weights %v: score %v", weights, *s)
+		}
 	}
 }
 
