@@ -138,15 +138,20 @@ func (c *call) beat(ctx context.Context) error {
 }
 
 // during runs long, renewing the lease beside it. If the lease is lost, long's
-// context ends: another process has taken over.
+// context ends: another process has taken over. The renewal works on a copy,
+// so that long may read the document.
 func (c *call) during(ctx context.Context, long func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
+	defer stop(nil)
 	beating, quit := context.WithCancel(ctx)
+	doc, rollout, lease := *c.doc, *c.doc.Rollout, *c.doc.Lease
+	doc.Rollout, doc.Lease = &rollout, &lease
+	renewing := &call{session: &session{e: c.e, doc: &doc}, step: c.step}
+	var wg sync.WaitGroup
 	wg.Go(func() {
 		for c.e.World.Sleep(beating, BeatEvery) == nil {
-			c.doc.Lease.Beat++
-			if err := c.put(beating, true, "still at "+c.step.Name); errors.Is(err, errStale) {
+			lease.Beat++
+			if err := renewing.put(beating, true, "still at "+c.step.Name); errors.Is(err, errStale) {
 				stop(err)
 				return
 			}
@@ -155,10 +160,10 @@ func (c *call) during(ctx context.Context, long func(context.Context) error) err
 	err := long(ctx)
 	quit()
 	wg.Wait()
+	c.doc.Lease, c.doc.Rollout.Decisions = doc.Lease, rollout.Decisions
 	if cause := context.Cause(ctx); errors.Is(cause, errStale) {
 		return cause
 	}
-	stop(nil)
 	return err
 }
 

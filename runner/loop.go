@@ -87,7 +87,7 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 			}
 		}
 		out, err := e.Advance(ctx)
-		if u, ok := errors.AsType[*UnsureError](err); ok && unsure < unsureTries && !e.NoWait {
+		if u, ok := errors.AsType[*UnsureError](err); ok && unsure < unsureTries && !e.NoWait && !definite(err) {
 			unsure++
 			e.World.Say(fmt.Sprintf("could not tell: %v; asking again", u))
 			if err := e.World.Sleep(ctx, time.Duration(unsure)*time.Second); err != nil {

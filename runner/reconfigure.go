@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/runner/plan"
@@ -12,10 +13,9 @@ import (
 	"github.com/manent/action/state/checkpoint"
 )
 
-// Reconfigure pins another configuration to the active rollout. What is done
-// stays done; a new step that comes before the current one is done next, but
-// never one that would lower the share. A rollout on its way back keeps the
-// configuration that it goes back by.
+// Reconfigure pins another configuration for the active rollout. What was done
+// must be part of the new plan too, else nobody could say where the rollout
+// is; a plan that lacks it is a UsageError.
 func (e *Engine) Reconfigure(ctx context.Context, cfg config.Config) error {
 	for range staleTries {
 		err := e.reconfigure(ctx, cfg)
@@ -31,72 +31,72 @@ func (e *Engine) reconfigure(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	next := plan.Build(cfg, e.World.Catalog)
-	if err := s.mayReconfigure(cfg, next); err != nil || e.DryRun {
+	r := s.doc.Rollout
+	if r == nil || r.Status.Terminal() {
+		return &UsageError{Reason: s.doc.Key + " has no active rollout", Hint: "the next `manent run` reads the file anyway"}
+	}
+	digest, err := checkpoint.Digest(cfg)
+	if err != nil || digest == r.Digest || e.DryRun {
 		return err
 	}
-	r := s.doc.Rollout
+	next := plan.Build(cfg, e.World.Catalog)
+	if err := errors.Join(keeps(next, r), rises(next, s.doc)); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(cfg)
 	if err != nil {
 		return fmt.Errorf("pin configuration: %w", err)
 	}
-	digest, err := checkpoint.Digest(cfg)
-	if err != nil {
-		return fmt.Errorf("pin configuration: %w", err)
+	r.Config, r.Digest, r.Resume = raw, digest, cfg.Rollout.Wait == "resume"
+	for i := range r.Steps {
+		r.Steps[i].Due = time.Time{} // what is waited for is the new configuration's to say
 	}
-	note := fmt.Sprintf("configuration %.12s replaces %.12s", digest, r.Digest)
-	r.Config, r.Digest, r.Resume, r.Stages = raw, digest, cfg.Rollout.Wait == "resume", mergeStages(r.Stages, next)
-	if err := s.put(ctx, false, note); err != nil {
-		return err
-	}
-	e.World.Say(note)
-	return nil
+	r.Stages = merge(stagesOf(next), r.Stages)
+	return s.put(ctx, false, "reconfigured by "+e.World.Process.Owner.Actor)
 }
 
-// mayReconfigure refuses what would not be the same rollout any more.
-func (s *session) mayReconfigure(cfg config.Config, next plan.Plan) error {
-	r := s.doc.Rollout
-	refuse := func(format string, args ...any) error {
-		return &UsageError{Reason: "cannot adopt the file: " + fmt.Sprintf(format, args...),
-			Hint: "end the rollout with `manent revert`, then begin anew"}
-	}
-	switch {
-	case r == nil || r.Status.Terminal() || r.Status == state.Returning:
-		return refuse("there is no rollout on its way")
-	case cfg.Key() != s.doc.Key:
-		return refuse("it is of %s, the rollout of %s", cfg.Key(), s.doc.Key)
-	case cfg.Rollout.Strategy != s.cfg.Rollout.Strategy || len(next.Passes) != len(s.plan.Passes):
-		return refuse("strategy or waves differ")
-	}
-	for i, p := range next.Passes {
-		if p.Name != s.plan.Passes[i].Name {
-			return refuse("pass %s is not %s", p.Name, s.plan.Passes[i].Name)
+// keeps refuses a plan that lacks a step which has a record.
+func keeps(next plan.Plan, r *state.Rollout) error {
+	for _, rec := range r.Steps {
+		if rec.Kind == string(plan.Revert) || rec.Kind == "" {
+			continue
 		}
-	}
-	for _, step := range next.Steps {
-		pass := s.doc.Pass(step.Pass)
-		if step.Kind == plan.Traffic && r.Step(step.Name) == nil && pass != nil && ours(pass, r.ID) && step.Share < pass.Share {
-			return refuse("%s would lower the share, which is %s by now", step.Name, shareOf(pass.Share))
-		}
-	}
-	return nil
-}
-
-// mergeStages lists the stages of the new plan, with what is known of those
-// that were entered; those that the plan no longer has are kept in front.
-func mergeStages(have []state.Stage, p plan.Plan) []state.Stage {
-	want := stagesOf(p)
-	var out []state.Stage
-	for _, st := range have {
-		found := false
-		for i := range want {
-			if want[i].Name == st.Name {
-				want[i], found = st, true
+		if _, ok := next.Find(rec.Name); !ok {
+			return &UsageError{
+				Reason: fmt.Sprintf("step %s is %s, the new configuration does not have it", rec.Name, rec.State),
+				Hint:   "keep what the rollout has done already, or end it with `manent revert` and start again",
 			}
 		}
-		if !found && st.Status != state.StagePending {
-			out = append(out, st)
+	}
+	return nil
+}
+
+// rises refuses a plan with a new share below the one in force: the step
+// would be next, and the stage that is watched would lose its traffic.
+func rises(next plan.Plan, d *state.Document) error {
+	for _, step := range next.Steps {
+		pass := d.Pass(step.Pass)
+		if step.Kind != plan.Traffic || pass == nil || !ours(pass, d.Rollout.ID) || d.Rollout.Step(step.Name) != nil {
+			continue
+		}
+		if step.Share < pass.Share {
+			return &UsageError{
+				Reason: fmt.Sprintf("step %s is new and below the share in force, which is %s", step.Name, shareOf(pass.Share)),
+				Hint:   "leave it out, or end the rollout with `manent revert` and start again",
+			}
 		}
 	}
-	return append(out, want...)
+	return nil
+}
+
+// merge takes the stages of the new plan, with what is known of each.
+func merge(planned, known []state.Stage) []state.Stage {
+	for i := range planned {
+		for _, k := range known {
+			if k.Name == planned[i].Name {
+				planned[i] = k
+			}
+		}
+	}
+	return planned
 }

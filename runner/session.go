@@ -90,13 +90,12 @@ func (e *Engine) wire(digest string, cfg config.Config) error {
 // and after LeaseWait it gives up. The lease lapses by this process's clock.
 func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 	me, w := *e.lease(""), e.World
-	var watch checkpoint.Watch
 	for began := w.Now(); ; {
 		doc, err := e.load(ctx)
 		if err != nil {
 			return nil, false, err
 		}
-		by, _ := checkpoint.Held(doc, me, watch.See(doc, w.Now()), w.Now(), w.Process.Alive)
+		by, _ := checkpoint.Held(doc, me, e.watch.See(doc, w.Now()), w.Now(), w.Process.Alive)
 		if by == nil || e.DryRun {
 			return doc, doc.Lease != nil && doc.Lease.ID != me.ID, nil
 		}

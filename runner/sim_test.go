@@ -65,18 +65,23 @@ type sim struct {
 	blind  bool   // lose the answer once the plugin's change is made
 	lands  []landing
 
-	ids       int
-	processes int
-	skew      time.Duration // of the next process's clock
-	owner     state.RunRef
-	machine   string // "" = a new machine for each process
-	broken    func(share float64) bool
-	tick      func()          // called with every sleep
-	cached    *state.Document // as of the revision
-	revision  store.Revision
-	says      []string
-	problems  []string
-	bare      bool // router without optional abilities
+	ids        int
+	processes  int
+	skew       time.Duration // of the next process's clock
+	owner      state.RunRef
+	machine    string // "" = a new machine for each process
+	broken     func(share float64) bool
+	tick       func()          // called with every sleep
+	down       map[string]bool // parts that cannot be reached
+	downWrites bool            // no part takes a write
+	onWrite    func()          // called in front of every write of weights
+	race       *race           // several processes at once; nil for one
+
+	cached   *state.Document // as of the revision
+	revision store.Revision
+	says     []string
+	problems []string
+	bare     bool // router without optional abilities
 }
 
 // landing is a write under way: done when the calls or the clock get there.
@@ -131,6 +136,9 @@ func simConfig() config.Config {
 // next numbers a call and says what befalls it.
 func (s *sim) next(write bool) fault {
 	s.land()
+	if s.race != nil {
+		s.race.yield(s.clock)
+	}
 	if s.dead {
 		return killedBefore
 	}
@@ -171,6 +179,12 @@ func (s *sim) later(f fault, do func()) {
 }
 
 func (s *sim) routerFault(p routertest.Point) routertest.Fault {
+	if s.onWrite != nil && p.Op == routertest.OpWrite {
+		s.onWrite()
+	}
+	if s.down[p.Part] || s.downWrites && p.Op == routertest.OpWrite {
+		return routertest.Fault{Mode: routertest.Refused, Kind: providers.Unavailable}
+	}
 	f := s.next(p.Op != routertest.OpRead && p.Op != routertest.OpSettled)
 	switch f {
 	case killedBefore:
@@ -362,11 +376,19 @@ func (s *sim) bundle() plugin.Bundle { return s.slots.Bundle() }
 
 // sleep is the passing of time. A dead process does not see it pass.
 func (s *sim) sleep(ctx context.Context, d time.Duration) error {
+	if d == runner.BeatEvery && ctx.Done() != nil { // the renewal beside a call, which takes no time here
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if s.dead {
 		return errDead
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s.race != nil {
+		s.race.yield(s.clock.Add(d))
+		return nil
 	}
 	for end := s.clock.Add(d); s.clock.Before(end); {
 		s.clock = s.clock.Add(min(time.Second, end.Sub(s.clock)))
