@@ -2,14 +2,18 @@ package prometheustest
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/common/model"
 )
 
 // Start runs the real program, which has to be in the path together with
@@ -27,9 +31,27 @@ func Start(t *testing.T, samples string) string {
 			t.Fatalf("promtool: %v\n%s", err, out)
 		}
 	}
+	return run(t, dir, "global: {scrape_interval: 15s}\n")
+}
+
+// Scrape runs the real program as Start does, without samples of its own: it
+// reads /metrics of the targets (host:port) at every interval.
+func Scrape(t *testing.T, interval time.Duration, targets ...string) string {
+	t.Helper()
+	return run(t, t.TempDir(), fmt.Sprintf(`global: {scrape_interval: %s, scrape_timeout: %[1]s}
+scrape_configs:
+  - job_name: test
+    static_configs:
+      - targets: [%s]
+`, model.Duration(interval), strings.Join(targets, ", ")))
+}
+
+// run starts the program with its data below dir, which may hold some.
+func run(t *testing.T, dir, settings string) string {
+	t.Helper()
 	config := filepath.Join(dir, "prometheus.yml")
-	write(t, config, "global: {scrape_interval: 15s}\n")
-	cmd := exec.CommandContext(t.Context(), "prometheus", "--config.file="+config, "--storage.tsdb.path="+data,
+	write(t, config, settings)
+	cmd := exec.CommandContext(t.Context(), "prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address=127.0.0.1:0", "--storage.tsdb.retention.time=100y", "--log.format=logfmt")
 	log, err := cmd.StderrPipe()
 	if err != nil {
