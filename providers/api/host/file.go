@@ -65,6 +65,10 @@ func ReadFile(ctx context.Context, h Host, file string) (Content, error) {
 	}
 	head, data, _ := bytes.Cut(res.Stdout, []byte("\n"))
 	state, digest, _ := strings.Cut(string(head), " ")
+	if state != "done" && state != "unfinished" {
+		return Content{}, fault(providers.Unknown, op, fmt.Errorf("unexpected answer %q", Tail(head)),
+			"the login scripts of the user must not print anything")
+	}
 	content := Content{Data: data, Digest: digest, Unfinished: state == "unfinished"}
 	if digest != Absent && digest != Digest(data) {
 		return Content{}, fault(providers.Unknown, op, errors.New("the content arrived incomplete"), "")

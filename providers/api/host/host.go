@@ -85,6 +85,36 @@ func Open(ctx context.Context, env providers.Env, a Access, name string) (Host, 
 	return dialSSH(ctx, env, a, name)
 }
 
+// Group keeps a connection to each machine for as long as a call lasts. It is
+// not for several goroutines.
+type Group struct {
+	Open  func(ctx context.Context, name string) (Host, error)
+	hosts map[string]Host
+}
+
+// Get returns the named machine, and connects to it the first time.
+func (g *Group) Get(ctx context.Context, name string) (Host, error) {
+	if h := g.hosts[name]; h != nil {
+		return h, nil
+	}
+	h, err := g.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if g.hosts == nil {
+		g.hosts = map[string]Host{}
+	}
+	g.hosts[name] = h
+	return h, nil
+}
+
+// Close ends all connections.
+func (g *Group) Close() {
+	for _, h := range g.hosts {
+		_ = h.Close()
+	}
+}
+
 func fault(kind providers.Kind, op string, err error, hint string) error {
 	return &providers.Fault{Op: op, Kind: kind, Err: err, Hint: hint}
 }

@@ -50,7 +50,7 @@ func (Local) Run(ctx context.Context, c Command) (Result, error) {
 func (Local) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
-		return nil, fault(providers.Unavailable, "connect", err, "")
+		return nil, unreached(ctx, "connect", err)
 	}
 	return conn, nil
 }

@@ -37,21 +37,33 @@ func dialSSH(ctx context.Context, env providers.Env, a Access, name string) (Hos
 	if err != nil {
 		return nil, fault(providers.Invalid, op, err, "")
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	short, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{}).DialContext(short, "tcp", address)
 	if err != nil {
-		return nil, fault(providers.Unavailable, op, err, "")
+		return nil, unreached(ctx, op, err)
 	}
-	client, err := handshake(ctx, conn, address, &ssh.ClientConfig{
+	client, err := handshake(short, conn, address, &ssh.ClientConfig{
 		User: a.User, Auth: auth,
 		HostKeyCallback: keys, HostKeyAlgorithms: algorithms(keys, address),
 	})
 	if err != nil {
 		_ = conn.Close()
+		if ctx.Err() != nil {
+			return nil, unreached(ctx, op, err)
+		}
 		return nil, loginFault(op, a.User, err)
 	}
 	return &remote{conn: conn, client: client, name: address}, nil
+}
+
+// unreached is the fault of a machine that did not answer: nothing was done
+// there, unless it was the caller who gave up, who then has no answer at all.
+func unreached(caller context.Context, op string, err error) error {
+	if caller.Err() != nil {
+		return fault(providers.Unknown, op, context.Cause(caller), "")
+	}
+	return fault(providers.Unavailable, op, err, "")
 }
 
 // address adds the port where a host has none of its own.
@@ -176,6 +188,9 @@ func (r *remote) Dial(ctx context.Context, network, address string) (net.Conn, e
 		return conn, nil
 	}
 	op := "connect from " + r.name
+	if ctx.Err() != nil {
+		return nil, unreached(ctx, op, err)
+	}
 	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok && refused.Reason == ssh.Prohibited {
 		return nil, fault(providers.Denied, op, err, "let sshd forward to "+address+" (AllowTcpForwarding, PermitOpen)")
 	}

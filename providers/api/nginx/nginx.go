@@ -63,8 +63,15 @@ func (s Server) Version(ctx context.Context) (Version, error) {
 	return v, nil
 }
 
-// Less reports whether v came before o.
-func (v Version) Less(o Version) bool { return slices.Compare(v[:], o[:]) < 0 }
+// Since is Invalid when the program is older than the version that brought
+// something.
+func (s Server) Since(ctx context.Context, since Version, what string) error {
+	v, err := s.Version(ctx)
+	if err != nil || slices.Compare(v[:], since[:]) >= 0 {
+		return err
+	}
+	return &providers.Fault{Op: what, Kind: providers.Invalid, Err: fmt.Errorf("NGINX %s has none, expected %s or newer", v, since)}
+}
 
 // String writes the version with dots.
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
@@ -83,7 +90,7 @@ func (s Server) Status(ctx context.Context, url, want string, n int) (bool, erro
 	for range n {
 		resp, err := client.Send(ctx, httpx.Request{Method: http.MethodGet, URL: url})
 		if err != nil {
-			return false, err
+			return false, &providers.Fault{Kind: providers.KindOf(err), Err: err, Hint: "status_url is asked from the host of NGINX itself"}
 		}
 		if strings.TrimSpace(string(resp.Body)) != want {
 			return false, nil

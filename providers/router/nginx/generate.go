@@ -1,10 +1,7 @@
 package nginx
 
 import (
-	_ "embed"
 	"net/url"
-	"strings"
-	"text/template"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
@@ -12,12 +9,9 @@ import (
 	"github.com/manent/action/state"
 )
 
-//go:embed once.conf.tmpl
-var onceText string
-
 // Generated is what manent generate nginx prints.
 type Generated struct {
-	Once    string // for the http block, put there by hand: slots, log format, example server, status
+	Once    string // for the http block, put there by hand
 	File    string // path of the managed file
 	Initial string // its first content: all traffic to slot a
 	Empty   string // or this, before a first release: no slot serves, requests get 503
@@ -31,19 +25,12 @@ func Generate(settings map[string]any) (Generated, error) {
 		return Generated{}, err
 	}
 	s := built.(*Router).settings
-	u, err := url.Parse(s.StatusURL)
+	status, err := url.Parse(s.StatusURL)
 	if err != nil {
 		return Generated{}, err
 	}
-	var once strings.Builder
-	err = template.Must(template.New("once").Parse(onceText)).Execute(&once, map[string]any{
-		"Settings": s, "Slots": map[string][]string{"a": s.SlotA, "b": s.SlotB},
-		"StatusListen": u.Host, "StatusPath": u.Path, "StatusHTTP": u.Scheme == "http",
-	})
-	if err != nil {
-		return Generated{}, err
-	}
-	return Generated{Once: once.String(), File: s.IncludeFile, Initial: s.first(split.Share{A: 10000}), Empty: s.first(split.Share{})}, nil
+	once, err := s.setup().Once(s.IncludeFile, status)
+	return Generated{Once: once, File: s.IncludeFile, Initial: s.first(split.Share{A: 10000}), Empty: s.first(split.Share{})}, err
 }
 
 // first is a first content. Its generation names its directives.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
@@ -35,6 +36,22 @@ type file struct {
 	Unfinished bool
 }
 
+// on does something on the named instance and names both in the error.
+func (r *Router) on(ctx context.Context, hosts *host.Group, op, id string, do func(context.Context, instance) error) error {
+	late := fmt.Errorf("no answer within %v", r.settings.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.settings.Timeout, late)
+	defer cancel()
+	name := id
+	if len(r.settings.Hosts) == 0 {
+		name = ""
+	}
+	h, err := hosts.Get(ctx, name)
+	if err == nil {
+		err = do(ctx, instance{Router: r, host: h, id: id})
+	}
+	return named(op+" on "+id, err)
+}
+
 func (i instance) server() nginx.Server {
 	return nginx.Server{Host: i.host, Command: i.settings.Command, Reload: i.settings.Reload}
 }
@@ -62,28 +79,8 @@ func (i instance) look(ctx context.Context) (file, error) {
 	return f, nil
 }
 
-func (i instance) supported(ctx context.Context) error {
-	if i.settings.Cookie == "" {
-		return nil
-	}
-	v, err := i.server().Version(ctx)
-	if err != nil {
-		return err
-	}
-	if v.Less(stickySince) {
-		return &providers.Fault{Op: "sticky cookie", Kind: providers.Invalid,
-			Err: fmt.Errorf("NGINX %s has no sticky cookie, expected %s or newer", v, stickySince), Hint: "leave the setting cookie out"}
-	}
-	return nil
-}
-
 func (i instance) serves(ctx context.Context, generation string) (bool, error) {
-	ok, err := i.server().Status(ctx, i.settings.StatusURL, generation, connections)
-	if err != nil {
-		return false, &providers.Fault{Kind: providers.KindOf(err), Err: err,
-			Hint: "status_url is asked from the instance itself; manent generate nginx prints the location"}
-	}
-	return ok, nil
+	return i.server().Status(ctx, i.settings.StatusURL, generation, connections)
 }
 
 // job is the write of one part.
@@ -122,10 +119,6 @@ func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router
 	return jobs, nil
 }
 
-// done reports whether the file already is as wanted. Whoever wrote it may
-// have been killed before NGINX was told: that is not done.
-func (j *job) done(f file) bool { return router.Same(f.Weights(), j.want.Weights) && !f.Unfinished }
-
 // compare finds out whether the part may be written.
 func (j *job) compare(ctx context.Context, i instance) error {
 	f, err := i.look(ctx)
@@ -153,13 +146,14 @@ func (j *job) expected(f file, err error) error {
 	return nil
 }
 
-// write compares again, as the file may have changed since, and writes. Only
-// the comparison within the host's lock decides.
+// write compares again, as the file may have changed since, and writes; what
+// decides is the comparison within the host's lock. A file that is as wanted
+// but unfinished is written again: NGINX may not have been told of it.
 func (j *job) write(ctx context.Context, i instance) error {
 	var err error
 	for range tries {
 		f, lookErr := i.look(ctx)
-		if lookErr == nil && j.done(f) {
+		if lookErr == nil && router.Same(f.Weights(), j.want.Weights) && !f.Unfinished {
 			j.generation = f.Generation
 			return nil
 		}
@@ -185,18 +179,36 @@ func (i instance) target(ctx context.Context, slots state.Slots, t split.Testers
 			return lookErr
 		}
 		if f.Testers == t && !f.Unfinished {
-			return nil
+			return i.await(ctx, f.File)
 		}
 		next := f.File
 		if f.Digest == host.Absent {
 			next = next.Next(i.settings.setup(), slots, split.Share{})
 		}
 		next.Testers, next.Generation = t, i.nonce()
-		if err = i.replace(ctx, f.Digest, next); !providers.IsConflict(err) {
+		if err = i.replace(ctx, f.Digest, next); err == nil {
+			return i.await(ctx, next)
+		} else if !providers.IsConflict(err) {
 			return err
 		}
 	}
 	return err
+}
+
+// await looks until the workers serve the file. There is nothing to wait for
+// where no file is.
+func (i instance) await(ctx context.Context, f split.File) error {
+	for f.Generation != "" {
+		if ok, err := i.serves(ctx, f.Generation); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the file is in place, the workers do not serve it yet: %w", context.Cause(ctx))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 func (i instance) replace(ctx context.Context, expect string, f split.File) error {

@@ -78,9 +78,7 @@ type Router struct {
 	log      func(format string, args ...any)
 }
 
-func build(env providers.Env, s Settings) (router.Router, error) { return newRouter(env, s) }
-
-func newRouter(env providers.Env, s Settings) (*Router, error) {
+func build(env providers.Env, s Settings) (router.Router, error) {
 	if err := s.check(); err != nil {
 		return nil, &providers.Fault{Provider: "nginx", Op: "settings", Kind: providers.Invalid, Err: err}
 	}
@@ -109,11 +107,15 @@ func (s Settings) parts() []string {
 // Read implements router.Router.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
 	var reading router.Reading
+	hosts := &host.Group{Open: r.open}
+	defer hosts.Close()
 	for _, id := range r.settings.parts() {
 		part := router.Part{PartWeights: state.PartWeights{ID: id}}
-		err := r.on(ctx, "read", id, func(ctx context.Context, i instance) error {
-			if err := i.supported(ctx); err != nil {
-				return err
+		err := r.on(ctx, hosts, "read", id, func(ctx context.Context, i instance) error {
+			if r.settings.Cookie != "" {
+				if err := i.server().Since(ctx, stickySince, "sticky cookie"); err != nil {
+					return err
+				}
 			}
 			f, err := i.look(ctx)
 			part.Revision = f.Digest
@@ -141,9 +143,11 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 	if err != nil {
 		return nil, err
 	}
+	hosts := &host.Group{Open: r.open}
+	defer hosts.Close()
 	var problems []error
 	for i := range jobs {
-		err := r.on(ctx, "compare", jobs[i].want.ID, jobs[i].compare)
+		err := r.on(ctx, hosts, "compare", jobs[i].want.ID, jobs[i].compare)
 		if providers.IsConflict(err) {
 			return nil, err
 		}
@@ -156,7 +160,7 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 		if jobs[i].failed {
 			continue
 		}
-		if err := r.on(ctx, "write", jobs[i].want.ID, jobs[i].write); err != nil {
+		if err := r.on(ctx, hosts, "write", jobs[i].want.ID, jobs[i].write); err != nil {
 			problems = append(problems, err)
 			continue
 		}
@@ -168,9 +172,11 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 // Settled implements router.Router: the file has the weights, and every one of
 // several new connections meets a worker that has loaded this file.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
+	hosts := &host.Group{Open: r.open}
+	defer hosts.Close()
 	for _, p := range want {
 		in := false
-		err := r.on(ctx, "prove", p.ID, func(ctx context.Context, i instance) error {
+		err := r.on(ctx, hosts, "prove", p.ID, func(ctx context.Context, i instance) error {
 			f, err := i.look(ctx)
 			if err != nil || f.Unfinished || !router.Same(f.Weights(), p.Weights) {
 				return err
@@ -195,7 +201,8 @@ func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Rea
 }
 
 // Target implements router.Targeter: requests with the header go to the slot,
-// those with the value "never" to the other one, whatever the share.
+// those with the value "never" to the other one, whatever the share. It waits
+// until the workers do so, as no later call proves it.
 func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot, match router.Match, on bool) (router.Access, error) {
 	if match.Header == "" {
 		match.Header = r.settings.Header
@@ -208,9 +215,11 @@ func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot,
 	if !on {
 		t = split.Testers{}
 	}
+	hosts := &host.Group{Open: r.open}
+	defer hosts.Close()
 	var problems []error
 	for _, id := range r.settings.parts() {
-		err := r.on(ctx, "set testers", id, func(ctx context.Context, i instance) error {
+		err := r.on(ctx, hosts, "set testers", id, func(ctx context.Context, i instance) error {
 			return i.target(ctx, slots, t)
 		})
 		if err != nil {
@@ -227,22 +236,6 @@ func (r *Router) PinnedFor() time.Duration {
 		return 0
 	}
 	return r.settings.CookieExpires
-}
-
-// on does something on the named instance and names both in the error.
-func (r *Router) on(ctx context.Context, op, id string, do func(context.Context, instance) error) error {
-	ctx, cancel := context.WithTimeout(ctx, r.settings.Timeout)
-	defer cancel()
-	name := id
-	if len(r.settings.Hosts) == 0 {
-		name = ""
-	}
-	machine, err := r.open(ctx, name)
-	if err != nil {
-		return named(op+" on "+id, err)
-	}
-	defer func() { _ = machine.Close() }()
-	return named(op+" on "+id, do(ctx, instance{Router: r, host: machine, id: id}))
 }
 
 // named makes an error this router's, with what was done.

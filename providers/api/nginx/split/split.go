@@ -97,8 +97,11 @@ func (s Share) of(slot state.Slot) int {
 func (f File) Next(setup Setup, slots state.Slots, share Share) File {
 	next := File{Setup: setup, Testers: f.Testers}
 	if setup.Mode == Hashed {
-		next.Salt, next.Addresses = salt(slots, f.Salt), nil
+		next.Addresses = nil
 		next.Lines = linesOf(share, firstSlot(share, f.Lines, slots.Candidate))
+		if len(next.Lines) > 0 {
+			next.Salt = salt(slots, f.Salt)
+		}
 		return next
 	}
 	next.Servers = serversOf(share, setup.Addresses, setup.Cookie != "")
