@@ -1,0 +1,196 @@
+// Package nginxtest runs a real NGINX for tests: the installed program, as the
+// current user, in a directory of its own, on loopback ports. It must not be
+// used outside of tests; a test that uses it is behind the build tag peers.
+package nginxtest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Nginx is an instance. It does not run before Start.
+type Nginx struct {
+	Dir     string   // prefix; everything is below it
+	Command []string // program with its arguments: what nginx_command is for a router
+	Address string   // 127.0.0.1:port for a server of the configuration, free so far
+	Status  string   // another one, for a status location
+
+	t   *testing.T
+	cmd *exec.Cmd
+}
+
+// New prepares an instance with a number of workers and no server. Its http
+// block includes conf.d/*.conf.
+func New(t *testing.T, workers int) *Nginx {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program = "/usr/sbin/nginx" // not in everybody's PATH
+	}
+	dir, err := os.MkdirTemp("", "manent-nginx-") // the name of a test may hold what a path should not
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	n := &Nginx{
+		Dir: dir, Address: FreeAddress(t), Status: FreeAddress(t), t: t,
+		Command: []string{program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", filepath.Join(dir, "error.log")},
+	}
+	for _, sub := range []string{"conf.d", "manent", "tmp", "logs"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Write("nginx.conf", n.config(workers))
+	return n
+}
+
+func (n *Nginx) config(workers int) string {
+	text := fmt.Sprintf("worker_processes %d;\npid nginx.pid;\nerror_log error.log notice;\nevents { worker_connections 512; }\nhttp {\n", workers)
+	for _, use := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		text += fmt.Sprintf("    %s_temp_path tmp/%s;\n", use, use)
+	}
+	text += "    access_log off;\n    include conf.d/*.conf;\n}\n"
+	me, err := user.Current()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if os.Getuid() == 0 { // else workers could not enter a test's directory
+		text = fmt.Sprintf("user %s;\n", me.Username) + text
+	}
+	return text
+}
+
+// Path is the absolute path of a file below Dir.
+func (n *Nginx) Path(name string) string { return filepath.Join(n.Dir, name) }
+
+// Write writes a file below Dir, without a reload.
+func (n *Nginx) Write(name, content string) {
+	n.t.Helper()
+	if err := os.WriteFile(n.Path(name), []byte(content), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// Read returns a file below Dir.
+func (n *Nginx) Read(name string) string {
+	n.t.Helper()
+	content, err := os.ReadFile(n.Path(name))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return string(content)
+}
+
+// Adapt moves what manent generate nginx prints into this instance: its
+// example server listens on Address and logs below logs.
+func (n *Nginx) Adapt(once string) string {
+	n.t.Helper()
+	for old, here := range map[string]string{"listen 80;": "listen " + n.Address + ";", "/var/log/nginx/": n.Path("logs") + "/"} {
+		if !strings.Contains(once, old) {
+			n.t.Fatalf("the generated configuration lacks %q:\n%s", old, once)
+		}
+		once = strings.ReplaceAll(once, old, here)
+	}
+	return once
+}
+
+// Start runs the instance until the test ends, and waits until it answers on
+// the addresses that its configuration has.
+func (n *Nginx) Start() {
+	n.t.Helper()
+	n.Run("-t")
+	var said bytes.Buffer
+	n.cmd = exec.Command(n.Command[0], append(n.Command[1:len(n.Command):len(n.Command)], "-g", "daemon off;")...)
+	n.cmd.Stderr = &said
+	if err := n.cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		_ = n.cmd.Wait()
+		if n.t.Failed() {
+			log, _ := os.ReadFile(n.Path("error.log"))
+			n.t.Logf("nginx said: %s%s", said.String(), tail(log))
+		}
+	})
+	for _, address := range []string{n.Address, n.Status} {
+		if strings.Contains(n.configured(), address) {
+			Await(n.t, address)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; { // -s reload needs it
+		if _, err := os.Stat(n.Path("nginx.pid")); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			n.t.Fatal("nginx wrote no nginx.pid within 10 s")
+		}
+	}
+}
+
+func (n *Nginx) configured() string {
+	files, err := filepath.Glob(n.Path("conf.d/*.conf"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		content, err := os.ReadFile(f)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		all.Write(content)
+	}
+	return all.String()
+}
+
+// Run runs the program with more arguments, such as -t or -s reload.
+func (n *Nginx) Run(args ...string) {
+	n.t.Helper()
+	cmd := exec.Command(n.Command[0], append(n.Command[1:len(n.Command):len(n.Command)], args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		n.t.Fatalf("nginx %v: %v\n%s", args, err, out)
+	}
+}
+
+func tail(log []byte) string {
+	lines := strings.Split(string(log), "\n")
+	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+}
+
+// FreeAddress is an address on loopback that nobody listens on.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// Await waits until somebody listens on an address.
+func Await(t *testing.T, address string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nobody listens on %s: %v", address, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
