@@ -204,6 +204,7 @@ func (a *app) verbs() []*cobra.Command {
 		a.newUnlock(),
 		a.newGenerate(),
 		a.newProxy(),
+		a.newDemo(),
 		a.newSchema(),
 		a.newVersion(),
 		a.newCompletion(),
