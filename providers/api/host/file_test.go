@@ -193,7 +193,7 @@ func TestReplaceFileKilled(t *testing.T) {
 	there, never := fifo(t), fifo(t)
 	check := "echo >" + Quote(there) + "; read -r x <" + Quote(never)
 	data := []byte("unproven")
-	cmd := exec.Command("sh", "-c", replaceScript, "manent-replace", path, Any, Digest(data), check, "")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", replaceScript, "manent-replace", path, Any, Digest(data), check, "")
 	cmd.Stdin = strings.NewReader(string(data))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

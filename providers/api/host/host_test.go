@@ -61,10 +61,7 @@ func TestLocalRunEndsWithContext(t *testing.T) {
 }
 
 func TestLocalDial(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listen(t)
 	conn, err := Local{}.Dial(t.Context(), "tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +73,15 @@ func TestLocalDial(t *testing.T) {
 	if err := (Local{}).Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 func TestAccessCheck(t *testing.T) {

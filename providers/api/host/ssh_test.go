@@ -60,10 +60,7 @@ func startSSHD(t *testing.T, spoil func(*fakeSSHD, *Access)) (*fakeSSHD, Access,
 	t.Helper()
 	hostKey, _ := newKey(t)
 	user, private := newKey(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listen(t)
 	s := &fakeSSHD{t: t, listener: listener, hostKeys: []ssh.Signer{hostKey}, user: user.PublicKey(), password: "correct horse", forward: true}
 	t.Cleanup(func() { _ = listener.Close(); s.cut() })
 	access := Access{
@@ -113,21 +110,21 @@ func (s *fakeSSHD) login(conn net.Conn) {
 		}
 		return nil, errors.New("no")
 	}}
-	right := func(password string) (*ssh.Permissions, error) {
+	right := func(password string) error {
 		if password == s.password {
-			return nil, nil
+			return nil
 		}
-		return nil, errors.New("no")
+		return errors.New("no")
 	}
 	config.KeyboardInteractiveCallback = func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
 		answers, err := ask("", "", []string{"Name: ", "Password: "}, []bool{true, false})
 		if err != nil || answers[0] != "" { // a shown answer must not be the password
 			return nil, errors.New("no")
 		}
-		return right(answers[1])
+		return nil, right(answers[1])
 	}
 	if !s.prompt {
-		config.PasswordCallback = func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) { return right(string(p)) }
+		config.PasswordCallback = func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) { return nil, right(string(p)) }
 	}
 	for _, key := range s.hostKeys {
 		config.AddHostKey(key)
@@ -162,7 +159,7 @@ func (s *fakeSSHD) session(c ssh.NewChannel) {
 		case "exec":
 			var text struct{ Command string }
 			_ = ssh.Unmarshal(r.Payload, &text)
-			cmd = exec.Command("sh", "-c", text.Command)
+			cmd = exec.CommandContext(s.t.Context(), "sh", "-c", text.Command)
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = channel, channel, channel.Stderr()
 			err := cmd.Start()
 			_ = r.Reply(err == nil, nil)
@@ -336,10 +333,7 @@ func TestSSHRunLost(t *testing.T) {
 
 // A server that accepts connections and says nothing is given up.
 func TestSSHSilent(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listen(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	_, access, env := startSSHD(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -350,7 +344,7 @@ func TestSSHSilent(t *testing.T) {
 			_, _ = io.Copy(io.Discard, conn)
 		}
 	}()
-	_, err = Open(ctx, env, access, listener.Addr().String())
+	_, err := Open(ctx, env, access, listener.Addr().String())
 	kind(t, err, providers.Unknown, "context canceled")
 }
 
@@ -361,10 +355,7 @@ func TestSSHDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Close() })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listen(t)
 	go func() {
 		if conn, err := listener.Accept(); err == nil {
 			_, _ = conn.Write([]byte("hello"))

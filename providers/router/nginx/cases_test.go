@@ -279,7 +279,7 @@ func TestUsersStay(t *testing.T) {
 	s := settings(split.Hashed, nil)
 	w := newWorld(initial(t, s), "lb1", "lb2")
 	r := w.router(t, s)
-	users := make([]string, 2000)
+	users := make([]string, 400)
 	for i := range users {
 		users[i] = "user-" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26%80)
 	}

@@ -19,9 +19,6 @@ const (
 	connections = 20 // that all have to meet new workers
 )
 
-// stickySince is the first version with the directive sticky.
-var stickySince = nginx.Version{1, 29, 6}
-
 // instance is one NGINX while a call lasts.
 type instance struct {
 	*Router

@@ -20,6 +20,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
+	"github.com/manent/action/providers/api/nginx"
 	"github.com/manent/action/providers/api/nginx/split"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
@@ -113,7 +114,7 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 		part := router.Part{PartWeights: state.PartWeights{ID: id}}
 		err := r.on(ctx, hosts, "read", id, func(ctx context.Context, i instance) error {
 			if r.settings.Cookie != "" {
-				if err := i.server().Since(ctx, stickySince, "sticky cookie"); err != nil {
+				if err := i.server().Since(ctx, nginx.Version{1, 29, 6}, "sticky cookie"); err != nil {
 					return err
 				}
 			}

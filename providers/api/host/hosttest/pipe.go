@@ -5,13 +5,14 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // pipe is a connection to a server that has only this one.
 func pipe(handler http.Handler) net.Conn {
 	client, server := net.Pipe()
 	one := &listener{conn: server, closed: make(chan struct{})}
-	s := &http.Server{Handler: handler}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.Serve(one) }()
 	return &closer{Conn: client, also: one}
 }

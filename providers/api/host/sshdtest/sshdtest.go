@@ -16,12 +16,12 @@ import (
 	"os/user"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/manent/action/providers/api/host/hosttest"
 )
 
 // Server is an sshd with a wire in front of it.
@@ -89,12 +89,7 @@ func write(t *testing.T, path, content string) {
 // run starts sshd; it wants its own absolute path.
 func (s *Server) run(dir string) {
 	s.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.direct = l.Addr().String()
-	_ = l.Close()
+	s.direct = hosttest.FreeAddress(s.t)
 	config := filepath.Join(dir, "sshd_config")
 	_, port, _ := net.SplitHostPort(s.direct)
 	write(s.t, config, fmt.Sprintf(`Port %s
@@ -114,38 +109,17 @@ SetEnv HOME=%s
 		program = "/usr/sbin/sshd" // not in everybody's PATH
 	}
 	log := filepath.Join(dir, "log")
-	cmd := exec.Command(program, "-D", "-f", config, "-E", log)
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-		if s.t.Failed() {
-			said, _ := os.ReadFile(log)
-			s.t.Logf("sshd said:\n%s", said)
-		}
-	})
-	for end := time.Now().Add(10 * time.Second); ; {
-		conn, err := net.DialTimeout("tcp", s.direct, time.Second)
-		if err == nil {
-			_ = conn.Close()
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("sshd does not listen: %v", err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	hosttest.Daemon(s.t, func() string {
+		said, _ := os.ReadFile(log)
+		return string(said)
+	}, program, "-D", "-f", config, "-E", log)
+	hosttest.Await(s.t, s.direct)
 }
 
 // listen opens the wire's near end.
 func (s *Server) listen(hostKey ssh.PublicKey) {
 	s.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	l := hosttest.Listen(s.t)
 	s.Address = l.Addr().String()
 	s.KnownHosts = knownhosts.Line([]string{s.Address}, hostKey)
 	s.t.Cleanup(func() { _ = l.Close(); s.Cut() })
@@ -161,7 +135,7 @@ func (s *Server) listen(hostKey ssh.PublicKey) {
 }
 
 func (s *Server) carry(near net.Conn) {
-	far, err := net.Dial("tcp", s.direct)
+	far, err := new(net.Dialer).DialContext(s.t.Context(), "tcp", s.direct)
 	s.mu.Lock()
 	if err != nil || s.down {
 		s.mu.Unlock()

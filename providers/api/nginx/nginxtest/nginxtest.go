@@ -4,17 +4,16 @@
 package nginxtest
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/manent/action/providers/api/host/hosttest"
 )
 
 // Nginx is an instance. It does not run before Start.
@@ -24,8 +23,7 @@ type Nginx struct {
 	Address string   // 127.0.0.1:port for a server of the configuration, free so far
 	Status  string   // another one, for a status location
 
-	t   *testing.T
-	cmd *exec.Cmd
+	t *testing.T
 }
 
 // New prepares an instance with a number of workers and no server. Its http
@@ -36,13 +34,13 @@ func New(t *testing.T, workers int) *Nginx {
 	if err != nil {
 		program = "/usr/sbin/nginx" // not in everybody's PATH
 	}
-	dir, err := os.MkdirTemp("", "manent-nginx-") // the name of a test may hold what a path should not
+	dir, err := os.MkdirTemp(os.TempDir(), "manent-nginx-") //nolint:usetesting // a test's name may hold what a path should not
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	n := &Nginx{
-		Dir: dir, Address: FreeAddress(t), Status: FreeAddress(t), t: t,
+		Dir: dir, Address: hosttest.FreeAddress(t), Status: hosttest.FreeAddress(t), t: t,
 		Command: []string{program, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", filepath.Join(dir, "error.log")},
 	}
 	for _, sub := range []string{"conf.d", "manent", "tmp", "logs"} {
@@ -109,34 +107,20 @@ func (n *Nginx) Adapt(once string) string {
 func (n *Nginx) Start() {
 	n.t.Helper()
 	n.Run("-t")
-	var said bytes.Buffer
-	n.cmd = exec.Command(n.Command[0], append(n.Command[1:len(n.Command):len(n.Command)], "-g", "daemon off;")...)
-	n.cmd.Stderr = &said
-	if err := n.cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(func() {
-		_ = n.cmd.Process.Signal(syscall.SIGTERM)
-		_ = n.cmd.Wait()
-		if n.t.Failed() {
-			log, _ := os.ReadFile(n.Path("error.log"))
-			n.t.Logf("nginx said: %s%s", said.String(), tail(log))
-		}
-	})
+	hosttest.Daemon(n.t, func() string { return tail(n.Read("error.log")) }, n.Command[0], n.with("-g", "daemon off;")...)
 	for _, address := range []string{n.Address, n.Status} {
 		if strings.Contains(n.configured(), address) {
-			Await(n.t, address)
+			hosttest.Await(n.t, address)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); ; { // -s reload needs it
-		if _, err := os.Stat(n.Path("nginx.pid")); err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			n.t.Fatal("nginx wrote no nginx.pid within 10 s")
-		}
-	}
+	hosttest.Until(n.t, "nginx wrote nginx.pid, which -s reload needs", func() bool {
+		_, err := os.Stat(n.Path("nginx.pid"))
+		return err == nil
+	})
 }
+
+// with are the arguments of the program with more of them.
+func (n *Nginx) with(args ...string) []string { return slices.Concat(n.Command[1:], args) }
 
 func (n *Nginx) configured() string {
 	files, err := filepath.Glob(n.Path("conf.d/*.conf"))
@@ -157,40 +141,13 @@ func (n *Nginx) configured() string {
 // Run runs the program with more arguments, such as -t or -s reload.
 func (n *Nginx) Run(args ...string) {
 	n.t.Helper()
-	cmd := exec.Command(n.Command[0], append(n.Command[1:len(n.Command):len(n.Command)], args...)...)
+	cmd := exec.CommandContext(n.t.Context(), n.Command[0], n.with(args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		n.t.Fatalf("nginx %v: %v\n%s", args, err, out)
 	}
 }
 
-func tail(log []byte) string {
-	lines := strings.Split(string(log), "\n")
+func tail(log string) string {
+	lines := strings.Split(log, "\n")
 	return strings.Join(lines[max(0, len(lines)-40):], "\n")
-}
-
-// FreeAddress is an address on loopback that nobody listens on.
-func FreeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
-// Await waits until somebody listens on an address.
-func Await(t *testing.T, address string) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
-		if err == nil {
-			_ = conn.Close()
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nobody listens on %s: %v", address, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }

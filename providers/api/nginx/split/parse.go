@@ -48,13 +48,13 @@ func checkMeta(text string) (byHand bool, err error) {
 	_, rest, ok := strings.Cut(text, metaMark)
 	line, body, _ := strings.Cut(rest, "\n")
 	var m meta
-	if !ok || json.Unmarshal([]byte(line), &m) != nil {
-		return true, nil
+	if ok {
+		ok = json.Unmarshal([]byte(line), &m) == nil
 	}
 	if m.Format > format {
 		return false, fmt.Errorf("format %d, expected %d or less: a newer manent wrote it", m.Format, format)
 	}
-	return m.Digest != digest(body), nil
+	return !ok || m.Digest != digest(body), nil
 }
 
 // take takes over what one directive says. It is lenient where the comparison
@@ -209,15 +209,15 @@ func (f *File) takeAddresses(block []nginx.Directive) {
 func plain(all []nginx.Directive) []nginx.Directive {
 	out := slices.Clone(all)
 	for i, d := range out {
-		switch {
-		case d.Name == "split_clients":
+		switch d.Name {
+		case "split_clients":
 			out[i].Block = slices.Clone(d.Block)
 			for k, line := range d.Block {
 				if n, err := hundredthsOf(line.Name); err == nil {
 					out[i].Block[k].Name = percent(n)
 				}
 			}
-		case d.Name == "upstream":
+		case "upstream":
 			out[i].Block = slices.Clone(d.Block)
 			for k, line := range d.Block {
 				if line.Name != "server" || len(line.Args) == 0 {

@@ -171,6 +171,10 @@ func percent(hundredths int) string { return fmt.Sprintf("%d.%02d%%", hundredths
 // writer writes directives.
 type writer struct{ strings.Builder }
 
-func (w *writer) open(text string, args ...any) { fmt.Fprintf(w, text+" {\n", args...) }
-func (w *writer) line(text string, args ...any) { fmt.Fprintf(w, "    "+text+";\n", args...) }
-func (w *writer) close()                        { w.WriteString("}\n") }
+func (w *writer) open(text string, args ...any) { w.add(text+" {\n", args) }
+func (w *writer) line(text string, args ...any) { w.add("    "+text+";\n", args) }
+func (w *writer) close()                        { w.add("}\n", nil) }
+
+func (w *writer) add(text string, args []any) {
+	_, _ = fmt.Fprintf(w, text, args...) // a Builder takes everything
+}
