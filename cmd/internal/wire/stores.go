@@ -6,12 +6,14 @@ import (
 	"github.com/manent/action/providers/store"
 	"github.com/manent/action/providers/store/file"
 	"github.com/manent/action/providers/store/git"
+	"github.com/manent/action/providers/store/s3"
 )
 
 // Stores are the stores of this build.
 func Stores() []store.Spec {
 	return []store.Spec{
 		git.Spec(),
+		s3.Spec(),
 		file.Spec(),
 	}
 }
