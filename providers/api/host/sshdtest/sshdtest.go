@@ -57,8 +57,8 @@ func Start(t *testing.T) *Server {
 	s.Key = userPEM
 	write(t, filepath.Join(dir, "host_key"), hostPEM)
 	write(t, filepath.Join(dir, "authorized_keys"), string(ssh.MarshalAuthorizedKey(userKey)))
-	s.listen(hostKey)
 	s.run(dir)
+	s.listen(hostKey)
 	return s
 }
 
