@@ -13,6 +13,7 @@ import (
 	"github.com/manent/action/cmd/internal/wire"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/gate"
 )
 
 var update = flag.Bool("update", false, "write the generated pages of docs/")
@@ -26,6 +27,7 @@ func TestGenerated(t *testing.T) {
 		"exit-codes.md":    func(*testing.T, *app) string { return exitPage() },
 		"cli.md":           func(_ *testing.T, a *app) string { return cliPage(a.root()) },
 		"json.md":          jsonPage,
+		"gate.md":          func(*testing.T, *app) string { return gatePage() },
 	}
 	for name, page := range pages {
 		t.Run(name, func(t *testing.T) {
@@ -75,6 +77,22 @@ to do before it does it, so that it can be entered again after a crash.
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Kind, cell(k.Does), acts, cell(k.Undo))
 	}
 	return b.String()
+}
+
+func gatePage() string {
+	return "# The gate\n\n" + generatedNote + `
+Every interval from the moment a share is in force, and at the end of its bake,
+the gate takes a reading. It asks each metric system once, for both slots at the
+same instant, and never over a window that began before the share was in force.
+A metric ends as pass, fail, inconclusive or error; only a pass is a pass. The
+rows below are judged by the code when this page is made.
+
+` + gate.Truth() + `
+A reading stores query, window, raw figures and the rule that decided, beside
+the state. Comparative metrics are skipped at 100 % and on a first release, and
+shown as skipped; a stage whose gate evaluated nothing is shown as ungated and
+never called passed. After an approval one fresh green reading comes first.
+`
 }
 
 func exitPage() string {
