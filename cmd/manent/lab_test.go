@@ -69,7 +69,7 @@ func (l *world) proxy(ts *testscript.TestScript, args []string) {
 	}, args...)
 	path, err := exec.LookPath(filepathOf(ts, "manent"))
 	ts.Check(err)
-	cmd := exec.Command(path, args...)
+	cmd := exec.CommandContext(context.Background(), path, args...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"))
 	var complaints bytes.Buffer
@@ -183,7 +183,7 @@ func (l *world) weights(ts *testscript.TestScript, args []string) {
 		return
 	}
 	body := fmt.Sprintf(`{"a": %s, "b": %s}`, args[0], args[1])
-	request, err := http.NewRequest(http.MethodPut, admin+"/v1/weights", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPut, admin+"/v1/weights", strings.NewReader(body))
 	ts.Check(err)
 	request.Header.Set("If-Match", revision)
 	request.Header.Set("Content-Type", "application/json")
@@ -196,7 +196,9 @@ func (l *world) weights(ts *testscript.TestScript, args []string) {
 }
 
 func readWeights(ts *testscript.TestScript, admin string) (revision, weights string) {
-	answer, err := http.Get(admin + "/v1/state")
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, admin+"/v1/state", nil)
+	ts.Check(err)
+	answer, err := http.DefaultClient.Do(request)
 	ts.Check(err)
 	defer func() { _ = answer.Body.Close() }()
 	var state struct{ Weights map[string]float64 }

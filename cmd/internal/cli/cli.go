@@ -45,7 +45,7 @@ func untilSignal() (context.Context, func()) {
 		<-signals
 		cancel()
 		<-signals
-		os.Exit(exitUnsure)
+		exitAtOnce()
 	}()
 	return ctx, cancel
 }

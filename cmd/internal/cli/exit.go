@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -152,6 +153,10 @@ func endingOfError(err error) ending {
 	}
 	return e
 }
+
+// exitAtOnce ends the process where it stands, after a second signal: nobody
+// can say how far the call in flight came.
+func exitAtOnce() { os.Exit(exitUnsure) }
 
 // unreturned is the ending of a return that was asked for and could not be
 // driven to its end, whatever kept it.

@@ -43,11 +43,12 @@ func Proxy(ctx context.Context, o ProxyOptions, started func(listen, admin strin
 	if err != nil {
 		return err
 	}
-	data, err := net.Listen("tcp", o.Listen)
+	var listener net.ListenConfig
+	data, err := listener.Listen(ctx, "tcp", o.Listen)
 	if err != nil {
 		return errors.Join(err, p.Close())
 	}
-	admin, err := net.Listen("tcp", o.Admin)
+	admin, err := listener.Listen(ctx, "tcp", o.Admin)
 	if err != nil {
 		return errors.Join(err, data.Close(), p.Close())
 	}
