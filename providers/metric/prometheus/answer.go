@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/promql"
 	"github.com/manent/action/providers/metric"
 )
 
@@ -45,7 +46,7 @@ func (c *connection) ask(ctx context.Context, q metric.Query, a *metric.Answer) 
 	var warnings v1.Warnings
 	var err error
 	if q.Step == 0 {
-		a.From = a.To.Add(-Window(q.Text))
+		a.From = a.To.Add(-promql.Window(q.Text))
 		value, warnings, _, err = c.api.Query(ctx, q.Text, a.To)
 	} else {
 		value, warnings, _, err = c.api.QueryRange(ctx, q.Text, v1.Range{Start: a.From, End: a.To, Step: q.Step})

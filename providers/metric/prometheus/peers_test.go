@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/promql"
 	"github.com/manent/action/providers/metric"
 	"github.com/manent/action/providers/metric/metrictest"
 	"github.com/manent/action/providers/metric/prometheus/prometheustest"
@@ -147,13 +148,13 @@ func TestRealEscape(t *testing.T) {
 	sys := realSystem(t, b.String()+"# EOF\n")
 	for i, v := range values {
 		for _, form := range []string{`sum(m{v="%s"})`, `sum(m{v='%s'})`} {
-			a := ask(t, sys, query(fmt.Sprintf(form, Escape(v)), 0))
+			a := ask(t, sys, query(fmt.Sprintf(form, promql.Escape(v)), 0))
 			if a.Err != nil || a.Points[0].Value != float64(i+10) {
 				t.Errorf("%s with %q: points %v, error %v", form, v, a.Points, a.Err)
 			}
 		}
 		for _, form := range []string{"sum(m{v=`%s`})", `sum(m) + %s`} {
-			a := ask(t, sys, query(fmt.Sprintf(form, Escape(values[1])), 0))
+			a := ask(t, sys, query(fmt.Sprintf(form, promql.Escape(values[1])), 0))
 			if a.Err == nil {
 				t.Errorf("%s: points %v, want none", form, a.Points)
 			}

@@ -16,6 +16,7 @@ import (
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/promql"
 	"github.com/manent/action/providers/httpx"
 	"github.com/manent/action/providers/metric"
 )
@@ -53,7 +54,7 @@ type Settings struct {
 func Spec() metric.Spec {
 	return metric.Spec{
 		Spec:   providers.Define(name, "Prometheus, or a server with its HTTP API (Thanos, Mimir, VictoriaMetrics)", New),
-		Traits: metric.Traits{Language: "PromQL", Escape: Escape, Window: Window},
+		Traits: metric.Traits{Language: "PromQL", Escape: promql.Escape, Window: promql.Window},
 	}
 }
 
@@ -155,24 +156,4 @@ func (s *System) connect(ctx context.Context) (*connection, error) {
 	}
 	c := &carrier{base: s.settings.URL, headers: s.settings.Headers, http: httpx.New(opts)}
 	return &connection{api: v1.NewAPI(c), secrets: secrets, limit: s.http.Deadline}, nil
-}
-
-// Escape makes a value safe inside a quoted string of PromQL, whatever the
-// quotes; outside of one it makes the query wrong rather than different. The
-// value stays itself under = and !=. Under =~ and !~ its regular expression
-// characters, the dot of a version among them, keep their meaning.
-func Escape(value string) string {
-	var b strings.Builder
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		switch {
-		case c == '\\':
-			b.WriteString(`\\`)
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("_.:-", c) >= 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		}
-	}
-	return b.String()
 }

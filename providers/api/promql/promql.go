@@ -1,6 +1,9 @@
-package prometheus
+// Package promql reads as much of PromQL as it takes to say how far back a
+// query looks. It must not know who asks, nor send anything.
+package promql
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -153,4 +156,24 @@ func duration(text string) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(seconds * float64(time.Second)), true
+}
+
+// Escape makes a value safe inside a quoted string of PromQL, whatever the
+// quotes; outside of one it makes the query wrong rather than different. The
+// value stays itself under = and !=. Under =~ and !~ its regular expression
+// characters, the dot of a version among them, keep their meaning.
+func Escape(value string) string {
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		switch {
+		case c == '\\':
+			b.WriteString(`\\`)
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("_.:-", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return b.String()
 }
