@@ -40,7 +40,7 @@ type remote struct {
 type setting struct{ key, value string }
 
 func (c *Client) findRemote(ctx context.Context) (*remote, error) {
-	r := c.run(ctx, command{dir: c.env.Dir, args: []string{"config", "--list", "--null"}, env: c.environ()})
+	r := c.run(ctx, command{dir: c.env.Dir, args: []string{"config", "--list", "--null"}, env: c.configEnviron()})
 	if err := r.Fault(); err != nil {
 		return nil, fmt.Errorf("read the configuration of the checkout: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,6 +38,23 @@ func (c *Client) environ() []string {
 	extra := strings.ReplaceAll(c.env.Getenv("MANENT_GIT_ENV"), ",", " ")
 	for _, name := range strings.Fields(passed + " " + extra) {
 		if value := c.env.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// configEnviron is environ with where this process was told to take git's
+// configuration from.
+func (c *Client) configEnviron() []string {
+	env := c.environ()
+	names := []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"}
+	count, _ := strconv.Atoi(c.env.Getenv("GIT_CONFIG_COUNT")) // git itself complains of what is no number
+	for i := range count {
+		names = append(names, fmt.Sprintf("GIT_CONFIG_KEY_%d", i), fmt.Sprintf("GIT_CONFIG_VALUE_%d", i))
+	}
+	for _, name := range names {
+		if value := c.env.Getenv(name); value != "" || strings.HasPrefix(name, "GIT_CONFIG_VALUE_") {
 			env = append(env, name+"="+value)
 		}
 	}

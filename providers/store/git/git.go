@@ -39,8 +39,8 @@ type Store struct {
 	cli  *gitcli.Client
 	turn chan struct{} // holds a token while a call is at work
 
-	scratch string            // bare repository of this store, made at the first call
-	seen    map[string]string // newest commit seen of a ref
+	scratch string          // bare repository of this store, made at the first call
+	seen    map[string]head // the newest seen of a ref
 }
 
 // Spec describes the store to the wiring.
@@ -63,7 +63,7 @@ func Open(env providers.Env, address string) (*Store, error) {
 	}
 	return &Store{
 		cli:  gitcli.New(env, strings.TrimPrefix(name, ":")),
-		turn: make(chan struct{}, 1), seen: map[string]string{},
+		turn: make(chan struct{}, 1), seen: map[string]head{},
 	}, nil
 }
 
@@ -72,7 +72,7 @@ func (s *Store) Close() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	dir := s.scratch
-	s.scratch, s.seen = "", map[string]string{}
+	s.scratch, s.seen = "", map[string]head{}
 	if dir == "" {
 		return nil
 	}
@@ -105,20 +105,21 @@ func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
 // Get implements store.Store. It refuses a ref that has moved, within this
 // store's life, to a commit that does not descend from the one seen before.
 func (s *Store) Get(ctx context.Context, key string) (data []byte, revision store.Revision, err error) {
+	op := fmt.Sprintf("get %q", key)
 	ref, err := refOf(key)
 	if err != nil {
-		return nil, "", invalid(get(key), err)
+		return nil, "", invalid(op, err)
 	}
 	ctx, end, err := s.begin(ctx)
 	defer end()
 	if err != nil {
-		return nil, "", s.fault(get(key), err)
+		return nil, "", s.fault(op, err)
 	}
-	head, err := s.sync(ctx, ref)
+	now, data, err := s.sync(ctx, ref)
 	if err != nil {
-		return nil, "", s.fault(get(key), err)
+		return nil, "", s.fault(op, err)
 	}
-	return head.data, store.Revision(head.commit), nil
+	return data, store.Revision(now.commit), nil
 }
 
 // Object implements store.Store. Objects are immutable, so one that this
@@ -135,25 +136,24 @@ func (s *Store) Object(ctx context.Context, key, name string) ([]byte, error) {
 	if err != nil {
 		return nil, s.fault(op, err)
 	}
-	if seen := s.seen[ref]; seen != "" {
-		if found, err := s.show(ctx, seen+":"+path); err == nil && found[0].kind == "blob" {
-			return found[0].data, nil
+	now := s.seen[ref]
+	for fresh := false; ; fresh = true {
+		if now.commit != "" {
+			found, err := s.show(ctx, now.commit+":"+path)
+			if err != nil {
+				return nil, s.fault(op, err)
+			}
+			if found[0].Kind == "blob" {
+				return found[0].Data, nil
+			}
 		}
-	}
-	head, err := s.sync(ctx, ref)
-	if err != nil {
-		return nil, s.fault(op, err)
-	}
-	if head.commit != "" {
-		found, err := s.show(ctx, head.commit+":"+path)
-		if err != nil {
+		if fresh {
+			return nil, s.fault(op, &providers.Fault{Kind: providers.NotFound, Err: errors.New("no such object")})
+		}
+		if now, _, err = s.sync(ctx, ref); err != nil {
 			return nil, s.fault(op, err)
 		}
-		if found[0].kind == "blob" {
-			return found[0].data, nil
-		}
 	}
-	return nil, s.fault(op, &providers.Fault{Kind: providers.NotFound, Err: errors.New("no such object")})
 }
 
 // List implements store.Store.
@@ -177,8 +177,6 @@ func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
 	slices.Sort(keys)
 	return keys, nil
 }
-
-func get(key string) string { return fmt.Sprintf("get %q", key) }
 
 // fault gives an error its provider, operation and place.
 func (s *Store) fault(op string, err error) error {

@@ -99,6 +99,10 @@ func TestWaysToAuthenticate(t *testing.T) {
 			run(t, checkout, nil, "config", "--file", file, "http."+root(url)+".extraheader", "AUTHORIZATION: "+basic("x-access-token"))
 			run(t, checkout, nil, "config", "includeIf.gitdir:"+filepath.ToSlash(checkout)+"/.git.path", file)
 		}},
+		{"header of the environment", "Bearer " + token, map[string]string{
+			"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "http.extraheader", "GIT_CONFIG_VALUE_0": "",
+			"GIT_CONFIG_KEY_1": "http.extraheader", "GIT_CONFIG_VALUE_1": "Authorization: Bearer " + token,
+		}, addOrigin},
 		{"token over a header", basic("x-access-token"), map[string]string{"MANENT_GIT_TOKEN": token}, func(t *testing.T, checkout, url string) {
 			addOrigin(t, checkout, url)
 			run(t, checkout, nil, "config", "http."+root(url)+".extraheader", "Authorization: Bearer other")

@@ -24,11 +24,11 @@ func (s *Store) Log(ctx context.Context, key string, n int) ([]store.Entry, erro
 	if err != nil {
 		return nil, s.fault(op, err)
 	}
-	entries, err := s.log(ctx, ref, max(n, 1))
+	entries, err := s.log(ctx, ref, n)
 	if err != nil {
 		return nil, s.fault(op, err)
 	}
-	return entries[:min(n, len(entries))], nil
+	return entries, nil
 }
 
 func (s *Store) log(ctx context.Context, ref string, n int) ([]store.Entry, error) {
@@ -37,11 +37,11 @@ func (s *Store) log(ctx context.Context, ref string, n int) ([]store.Entry, erro
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	there, err := s.fetch(ctx, dir, ref, fmt.Sprintf("--depth=%d", n))
+	there, err := s.fetch(ctx, dir, ref, fmt.Sprintf("--depth=%d", max(n, 1)))
 	if err != nil || !there {
 		return nil, err
 	}
-	r := s.cli.Run(ctx, dir, nil, "log", "-z", fmt.Sprintf("-n%d", n), "--format=%H %ct%n%B", ref)
+	r := s.cli.Run(ctx, dir, nil, "log", "-z", fmt.Sprintf("-n%d", max(n, 0)), "--format=%H %ct%n%B", ref)
 	if err := r.Fault(); err != nil {
 		return nil, err
 	}

@@ -1,14 +1,10 @@
 package git
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +14,6 @@ import (
 )
 
 const (
-	identity  = "manent <manent@localhost>"
-	trailer   = "\n\nManent-Write: " // makes every commit another one, whatever it holds
 	pushTries = 5
 	pushPause = 50 * time.Millisecond // before the second try, doubled each time
 )
@@ -36,63 +30,24 @@ func (s *Store) Put(ctx context.Context, key string, change store.Change, expect
 	if err != nil {
 		return "", s.fault(op, err)
 	}
-	if s.seen[ref] != string(expect) {
-		head, err := s.sync(ctx, ref)
+	if s.seen[ref].commit != string(expect) {
+		now, _, err := s.sync(ctx, ref)
 		if err != nil {
 			return "", s.fault(op, err)
 		}
-		if head.commit != string(expect) {
-			return "", s.fault(op, moved(head.commit, string(expect)))
+		if now.commit != string(expect) {
+			return "", s.fault(op, moved(now.commit, string(expect)))
 		}
 	}
-	commit, err := s.commit(ctx, ref, change, string(expect))
+	made, err := s.commit(ctx, change, s.seen[ref])
 	if err == nil {
-		err = s.push(ctx, ref, commit, string(expect))
+		err = s.push(ctx, ref, made.commit, string(expect))
 	}
 	if err != nil {
 		return "", s.fault(op, err)
 	}
-	s.seen[ref] = commit
-	return store.Revision(commit), nil
-}
-
-// commit makes the commit in the scratch repository, by one process. Names
-// are escaped and need no quoting.
-func (s *Store) commit(ctx context.Context, ref string, change store.Change, parent string) (string, error) {
-	var in bytes.Buffer
-	now := time.Now().Unix()
-	fmt.Fprintf(&in, "commit %s\nmark :1\n", madeRoot+strings.TrimPrefix(ref, refRoot))
-	fmt.Fprintf(&in, "author %s %d +0000\ncommitter %s %d +0000\n", identity, now, identity, now)
-	blob(&in, []byte(change.Note+trailer+rand.Text()+"\n"))
-	if parent != "" {
-		fmt.Fprintf(&in, "from %s\n", parent)
-	}
-	for _, prefix := range change.Drop {
-		path, err := store.EscapePrefix(prefix)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&in, "D %s\n", strings.TrimSuffix(path, "/"))
-	}
-	for _, name := range slices.Sorted(maps.Keys(change.Objects)) {
-		path, err := store.EscapeName(name)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&in, "M 100644 inline %s\n", path)
-		blob(&in, change.Objects[name])
-	}
-	fmt.Fprintf(&in, "M 100644 inline %s\n", document)
-	blob(&in, change.Data)
-	in.WriteString("\nget-mark :1\ndone\n")
-	r := s.cli.Run(ctx, s.scratch, in.Bytes(), "fast-import", "--quiet", "--force", "--done")
-	return strings.TrimSpace(string(r.Out)), r.Fault()
-}
-
-func blob(in *bytes.Buffer, data []byte) {
-	fmt.Fprintf(in, "data %d\n", len(data))
-	in.Write(data)
-	in.WriteByte('\n')
+	s.seen[ref] = made
+	return store.Revision(made.commit), nil
 }
 
 // push moves the remote ref from expect to the commit, under that condition.
@@ -148,21 +103,16 @@ func landed(out []byte, refspec string) bool {
 // overtaken: the ref holds another commit. Either ours never landed, which is
 // a conflict, or it did and has been built upon, which is a success.
 func (s *Store) overtaken(ctx context.Context, ref, commit, expect string) error {
-	head, err := s.sync(ctx, ref)
+	now, _, err := s.sync(ctx, ref)
 	if err != nil {
 		return err
 	}
-	switch head.commit {
-	case commit:
-		return nil
-	case "":
-		return moved("", expect)
+	if now.commit != "" {
+		if ours, err := s.descends(ctx, commit, now.commit); err != nil || ours { // a commit descends from itself
+			return err
+		}
 	}
-	ours, err := s.descends(ctx, commit, head.commit)
-	if err == nil && !ours {
-		err = moved(head.commit, expect)
-	}
-	return err
+	return moved(now.commit, expect)
 }
 
 func moved(found, expect string) error {

@@ -3,9 +3,7 @@ package git
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/manent/action/providers"
@@ -15,7 +13,6 @@ import (
 
 const (
 	refRoot  = "refs/manent/"
-	madeRoot = "refs/made/" // where commits of this store's own wait in the scratch repository
 	document = "state.json"
 )
 
@@ -25,57 +22,63 @@ func refOf(key string) (string, error) {
 }
 
 func keyOf(ref string) (string, bool) {
-	path, ok := strings.CutPrefix(ref, refRoot)
-	if !ok {
-		return "", false
-	}
-	return store.UnescapeKey(path)
+	return store.UnescapeKey(strings.TrimPrefix(ref, refRoot))
 }
 
-// version is what a ref points to; no commit when it does not exist.
-type version struct {
+// head is what a ref points to; no commit when it does not exist.
+type head struct {
 	commit string
-	data   []byte
+	root   []gitcli.Entry // its tree's top folder
 }
 
 // sync fetches a ref, reads its document and notes it as seen. The first
 // fetch is shallow; later ones bring all that came since, so that descent can
 // be told.
-func (s *Store) sync(ctx context.Context, ref string) (version, error) {
-	seen := s.seen[ref]
+func (s *Store) sync(ctx context.Context, ref string) (now head, data []byte, err error) {
+	seen := s.seen[ref].commit
 	var depth []string
 	if seen == "" {
 		depth = []string{"--depth=1"}
 	}
 	there, err := s.fetch(ctx, s.scratch, ref, depth...)
+	switch {
+	case err != nil:
+		return head{}, nil, err
+	case !there && seen != "":
+		return head{}, nil, tampered(fmt.Errorf("ref %s is gone, commit %s was seen there", ref, seen))
+	case !there:
+		return head{}, nil, nil
+	}
+	found, err := s.show(ctx, ref+"^{commit}", ref+"^{tree}", ref+":"+document)
 	if err != nil {
-		return version{}, err
+		return head{}, nil, err
 	}
-	if !there {
-		if seen != "" {
-			return version{}, tampered(fmt.Errorf("ref %s is gone, commit %s was seen there", ref, seen))
-		}
-		return version{}, nil
+	commit, tree, doc := found[0], found[1], found[2]
+	if commit.Kind != "commit" || tree.Kind != "tree" || doc.Kind != "blob" {
+		return head{}, nil, refused(fmt.Errorf("ref %s holds no %s", ref, document))
 	}
-	found, err := s.show(ctx, ref+"^{commit}", ref+":"+document)
-	if err != nil {
-		return version{}, err
+	if err := s.checkDescent(ctx, ref, seen, commit); err != nil {
+		return head{}, nil, err
 	}
-	commit, doc := found[0], found[1]
-	if commit.kind != "commit" || doc.kind != "blob" {
-		return version{}, refused(fmt.Errorf("ref %s holds no %s", ref, document))
+	now.commit = commit.ID
+	if now.root, err = gitcli.ParseTree(tree.Data); err != nil {
+		return head{}, nil, err
 	}
-	if seen != "" && commit.id != seen && !bytes.Contains(commit.data, []byte("\nparent "+seen+"\n")) {
-		descends, err := s.descends(ctx, seen, commit.id)
-		if err != nil {
-			return version{}, err
-		}
-		if !descends {
-			return version{}, tampered(fmt.Errorf("ref %s moved from %s to %s, which does not descend from it", ref, seen, commit.id))
-		}
+	s.seen[ref] = now
+	return now, doc.Data, nil
+}
+
+// checkDescent refuses a commit that has not grown from the one seen before.
+func (s *Store) checkDescent(ctx context.Context, ref, seen string, commit gitcli.Object) error {
+	header, _, _ := bytes.Cut(commit.Data, []byte("\n\n")) // the message may say what it likes
+	if seen == "" || commit.ID == seen || bytes.Contains(header, []byte("\nparent "+seen+"\n")) {
+		return nil
 	}
-	s.seen[ref] = commit.id
-	return version{commit: commit.id, data: doc.data}, nil
+	descends, err := s.descends(ctx, seen, commit.ID)
+	if err == nil && !descends {
+		err = tampered(fmt.Errorf("ref %s moved from %s to %s, which does not descend from it", ref, seen, commit.ID))
+	}
+	return err
 }
 
 // fetch brings a ref into a repository; false when the remote has none.
@@ -88,11 +91,8 @@ func (s *Store) fetch(ctx context.Context, dir, ref string, depth ...string) (bo
 			return true, nil
 		}
 		refs, err := s.cli.Refs(ctx, dir, ref)
-		if err != nil {
+		if err != nil || refs[ref] == "" {
 			return false, err
-		}
-		if refs[ref] == "" {
-			return false, nil
 		}
 	}
 	return false, failed
@@ -100,50 +100,21 @@ func (s *Store) fetch(ctx context.Context, dir, ref string, depth ...string) (bo
 
 // descends reports whether a commit has another among its ancestors.
 func (s *Store) descends(ctx context.Context, ancestor, commit string) (bool, error) {
-	r := s.cli.Run(ctx, s.scratch, nil, "merge-base", "--is-ancestor", ancestor, commit)
-	if r.Code == 1 {
-		return false, nil
+	if r := s.cli.Run(ctx, s.scratch, nil, "merge-base", "--is-ancestor", ancestor, commit); r.Code != 1 {
+		return r.Code == 0, r.Fault()
 	}
-	return r.Code == 0, r.Fault()
+	return false, nil
 }
 
-// object is one answer of cat-file; no kind when there is no such object.
-type object struct {
-	id, kind string
-	data     []byte
-}
-
-// show reads objects of the scratch repository, by one process.
-func (s *Store) show(ctx context.Context, names ...string) ([]object, error) {
-	r := s.cli.Run(ctx, s.scratch, []byte(strings.Join(names, "\n")+"\n"), "cat-file", "--batch")
-	if err := r.Fault(); err != nil {
-		return nil, err
+// show reads objects of the scratch repository, no larger than a document.
+func (s *Store) show(ctx context.Context, names ...string) ([]gitcli.Object, error) {
+	found, err := s.cli.Show(ctx, s.scratch, names...)
+	for _, o := range found {
+		if o.Size > store.MaxDocument {
+			return nil, refused(fmt.Errorf("%w: %d bytes, expected at most %d", store.ErrTooLarge, o.Size, store.MaxDocument))
+		}
 	}
-	out := r.Out
-	objects := make([]object, len(names))
-	for i := range objects {
-		head, rest, _ := bytes.Cut(out, []byte("\n"))
-		fields := strings.Fields(string(head))
-		if len(fields) == 0 {
-			return nil, errors.New("cat-file ended early")
-		}
-		out = rest
-		if len(fields) != 3 || fields[2] == "missing" {
-			continue
-		}
-		size, err := strconv.Atoi(fields[2])
-		switch {
-		case err != nil || size < 0:
-			return nil, fmt.Errorf("cat-file answered %q", head)
-		case size > store.MaxDocument:
-			return nil, refused(fmt.Errorf("%w: %d bytes, expected at most %d", store.ErrTooLarge, size, store.MaxDocument))
-		case len(rest) < size+1:
-			return nil, errors.New("cat-file ended early")
-		}
-		objects[i] = object{id: fields[0], kind: fields[1], data: rest[:size:size]}
-		out = rest[size+1:]
-	}
-	return objects, nil
+	return found, err
 }
 
 func refused(err error) error { return &providers.Fault{Kind: providers.Invalid, Err: err} }
