@@ -98,9 +98,9 @@ func (f File) hashed(w *writer) {
 // stable would hide what the candidate failed. They are known at the end only;
 // volatile keeps an earlier look from being remembered.
 //
-// max_fails=0 because a failed attempt else takes a server's whole weight away
-// and gives it back by 1 with each request: at 9999 to 1 the candidate would
-// have nearly all traffic for as many requests.
+// max_fails=0 because one failed attempt else takes a server out for 10 s and
+// its weight away for longer: at a share of 1 %, one connection that a single
+// stable server breaks would send all its traffic to the candidate.
 func (f File) weighted(w *writer) {
 	route := "none"
 	if len(f.Servers) > 0 {
