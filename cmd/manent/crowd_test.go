@@ -60,20 +60,20 @@ type visit struct {
 	err    error
 }
 
-// get sends a user's request. A connection that is reset before any answer is
+// visitOf sends a user's request. A connection that is reset before any answer is
 // tried once more, as browsers do.
-func visitOf(client *http.Client, url, user string) visit {
-	slot, status, err := once(client, url, user)
+func visitOf(ctx context.Context, client *http.Client, url, user string) visit {
+	slot, status, err := once(ctx, client, url, user)
 	v := visit{reset: errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)}
 	if v.reset {
-		slot, status, err = once(client, url, user)
+		slot, status, err = once(ctx, client, url, user)
 	}
 	v.slot, v.status, v.err = slot, status, err
 	return v
 }
 
-func once(client *http.Client, url, user string) (slot string, status int, err error) {
-	request, err := http.NewRequest(http.MethodGet, url, nil)
+func once(ctx context.Context, client *http.Client, url, user string) (slot string, status int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", 0, err
 	}
@@ -124,7 +124,7 @@ func (s *shop) crowd(rate int) *crowd {
 	for range 8 {
 		c.clients.Go(func() {
 			for user := range users {
-				v := visitOf(client, s.front, user)
+				v := visitOf(s.t.Context(), client, s.front, user)
 				c.mu.Lock()
 				c.seen.add(v)
 				c.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *shop) visits(users []string) (tally, map[string]string) {
 	for range 4 {
 		clients.Go(func() {
 			for user := range all {
-				v := visitOf(client, s.front, user)
+				v := visitOf(s.t.Context(), client, s.front, user)
 				mu.Lock()
 				seen.add(v)
 				slots[user] = v.slot

@@ -146,27 +146,35 @@ type running struct {
 	t        *testing.T
 	cmd      *exec.Cmd
 	out, err transcript
+	ended    chan struct{} // closed when the process is gone
+	failed   error         // of waiting for it
 }
 
 // start runs a verb with the configuration.
 func (s *shop) start(verb string, args ...string) *running {
 	s.t.Helper()
+	s.t.Logf("manent %s %s", verb, strings.Join(args, " "))
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	s.t.Cleanup(cancel)
 	args = append([]string{verb, "-c", s.config}, args...)
-	r := &running{t: s.t, cmd: s.command(ctx, args...)}
+	r := &running{t: s.t, cmd: s.command(ctx, args...), ended: make(chan struct{})}
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
 	if err := r.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	go func() {
+		r.failed = r.cmd.Wait()
+		close(r.ended)
+	}()
 	return r
 }
 
 // wait returns the exit code, -1 after a signal that ended the process.
 func (r *running) wait() int {
-	err := r.cmd.Wait()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		r.t.Fatal(err)
+	r.t.Helper()
+	<-r.ended
+	if _, exited := errors.AsType[*exec.ExitError](r.failed); r.failed != nil && !exited {
+		r.t.Fatal(r.failed)
 	}
 	return r.cmd.ProcessState.ExitCode()
 }
@@ -238,11 +246,28 @@ func (o *transcript) String() string {
 func (r *running) prints(text string) {
 	r.t.Helper()
 	eventually(r.t, func() error {
-		if all := r.out.String(); !strings.Contains(all, text) {
-			return fmt.Errorf("manent has not printed %q, but\n%s\n%s", text, all, &r.err)
+		all := r.out.String()
+		if strings.Contains(all, text) {
+			return nil
 		}
-		return nil
+		err := fmt.Errorf("manent has not printed %q, but\n%s\n%s", text, all, &r.err)
+		select {
+		case <-r.ended:
+			r.t.Fatal(err)
+		default:
+		}
+		return err
 	})
+}
+
+// reaches waits for what a manent does somewhere else.
+func (r *running) reaches(where <-chan struct{}) {
+	r.t.Helper()
+	select {
+	case <-where:
+	case <-r.ended:
+		r.t.Fatalf("manent has ended with %d\n%s\n%s", r.wait(), &r.out, &r.err)
+	}
 }
 
 // eventually waits until something is so.
