@@ -154,6 +154,16 @@ func endingOfError(err error) ending {
 	return e
 }
 
+// beforehand is an error met before anything was touched: what somebody
+// definitely refuses there (a secret that is not set) is to be corrected, not
+// to be tried again.
+func beforehand(err error) error {
+	if err == nil || !providers.KindOf(err).Definite() {
+		return err
+	}
+	return &exitError{err: err, ending: ending{Code: exitUsage, Message: err.Error(), Hint: providers.HintOf(err)}}
+}
+
 // exitAtOnce ends the process where it stands, after a second signal: nobody
 // can say how far the call in flight came.
 func exitAtOnce() { os.Exit(exitUnsure) }

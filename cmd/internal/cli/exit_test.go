@@ -58,6 +58,8 @@ func TestEndingOfError(t *testing.T) {
 		{"a signal", fmt.Errorf("read: %w", context.Canceled), 2, "the same command continues"},
 		{"configuration", &problemsError{problems: config.Problems{{Message: "m"}}}, 64, "`manent validate` lists them, `manent schema` is for your editor"},
 		{"nobody classified it", errors.New("x"), 70, ""},
+		{"a secret that is not set, before anything", beforehand(fault(providers.NotFound)), 64, "mend it"},
+		{"a source of secrets that does not answer", beforehand(fault(providers.Unavailable)), 5, "mend it"},
 		{"a return that was asked for", unreturned(&runner.HeldError{Reason: "r"}), 6, "run the same command again, or `manent resume`, until traffic is back"},
 		{"a return, interrupted", unreturned(context.Canceled), 6, "run the same command again, or `manent resume`, until traffic is back"},
 	} {

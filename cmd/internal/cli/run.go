@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/manent/action/providers"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/runner/plan"
@@ -111,11 +110,7 @@ func (a *app) begin(ctx context.Context, f runFlags) (place, *state.Document, er
 	if err != nil {
 		return place{}, nil, err
 	}
-	err = a.host.Resolve(ctx, a.configOf(doc, p, f.version).Secrets)
-	if err != nil && providers.KindOf(err).Definite() {
-		err = &exitError{err: err, ending: ending{Code: exitUsage, Message: err.Error(), Hint: providers.HintOf(err)}}
-	}
-	return p, doc, err
+	return p, doc, beforehand(a.host.Resolve(ctx, a.configOf(doc, p, f.version).Secrets))
 }
 
 // configOf is the configuration that counts for a version: the pinned one
