@@ -51,7 +51,7 @@ func (c *call) deploy(ctx context.Context, release state.Release) (state.Release
 	for _, cmd := range c.deployCommands() {
 		out, err := c.run(ctx, cmd)
 		if err != nil {
-			return release, fmt.Errorf("command %s: %w", cmd.Name, err)
+			return release, err
 		}
 		maps.Copy(ref, out)
 	}
