@@ -173,6 +173,7 @@ func (c *call) unsure(ctx context.Context, err error) error {
 		return err
 	}
 	if c.leased {
+		c.unsettle(c.step.Name)
 		if saveErr := c.save(ctx, "could not tell: "+c.step.Name); saveErr != nil {
 			err = errors.Join(err, saveErr)
 		}

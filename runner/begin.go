@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -167,9 +166,9 @@ func (s *session) supersede(ctx context.Context, q Request) error {
 // fresh writes a new rollout down, with its configuration pinned.
 func (s *session) fresh(ctx context.Context, q Request) error {
 	e, d := s.e, s.doc
-	raw, err := json.Marshal(q.Config)
+	raw, err := q.Config.Pin()
 	if err != nil {
-		return fmt.Errorf("pin configuration: %w", err)
+		return err
 	}
 	digest, err := checkpoint.Digest(q.Config)
 	if err != nil {

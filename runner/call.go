@@ -71,13 +71,18 @@ func (s *session) recordOf(name string, kind plan.Kind, pass string) *state.Step
 
 // intend checkpoints the step as started, with what it is about to write.
 func (c *call) intend(ctx context.Context, intent *state.Intent) error {
+	c.begun(intent)
+	return c.session.intend(ctx, c.step.Name)
+}
+
+// begun notes in the record that the step is entered.
+func (c *call) begun(intent *state.Intent) {
 	rec := c.record()
 	rec.State, rec.Due = state.Started, time.Time{}
 	rec.Tries++
 	if intent != nil {
 		rec.Intent = intent
 	}
-	return c.session.intend(ctx, c.step.Name)
 }
 
 func (c *call) router() router.Router { return c.e.World.Router(c.step.Pass) }
@@ -137,9 +142,13 @@ func (c *call) beat(ctx context.Context) error {
 	return c.put(ctx, true, "still at "+c.step.Name)
 }
 
-// during runs long, renewing the lease beside it. If the lease is lost, long's
-// context ends: another process has taken over. The renewal works on a copy,
-// so that long may read the document.
+// errLeaseLost: the lease could not be renewed for so long that another
+// process may take it any moment; what ran under it has been stopped.
+var errLeaseLost = errors.New("the lease could not be renewed, the command was stopped before another process may begin")
+
+// during runs long, renewing the lease beside it. When the lease is lost, or
+// cannot be renewed in time, long's context ends: another process may act. The
+// renewal works on a copy, so that long may read the document.
 func (c *call) during(ctx context.Context, long func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -149,22 +158,41 @@ func (c *call) during(ctx context.Context, long func(context.Context) error) err
 	renewing := &call{session: &session{e: c.e, doc: &doc}, step: c.step}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for c.e.World.Sleep(beating, BeatEvery) == nil {
-			lease.Beat++
-			if err := renewing.put(beating, true, "still at "+c.step.Name); errors.Is(err, errStale) {
-				stop(err)
-				return
-			}
+		if err := renewing.renew(beating); err != nil {
+			stop(err)
 		}
 	})
 	err := long(ctx)
 	quit()
 	wg.Wait()
 	c.doc.Lease, c.doc.Rollout.Decisions = doc.Lease, rollout.Decisions
-	if cause := context.Cause(ctx); errors.Is(cause, errStale) {
+	if cause := context.Cause(ctx); errors.Is(cause, errStale) || errors.Is(cause, errLeaseLost) {
 		return cause
 	}
 	return err
+}
+
+// renew renews the lease until its context ends, and returns nil then; else
+// why it cannot go on. A renewal that does not get through is tried again, but
+// not past leaseEnd.
+func (c *call) renew(ctx context.Context) error {
+	now := c.e.World.Now
+	wait, good := BeatEvery, now()
+	for c.e.World.Sleep(ctx, wait) == nil {
+		c.doc.Lease.Beat++
+		err := c.putWithin(ctx, beatLimit, true, "still at "+c.step.Name)
+		switch {
+		case err == nil:
+			wait, good = BeatEvery, now()
+		case errors.Is(err, errStale):
+			return err
+		case now().Sub(good) >= leaseEnd:
+			return errLeaseLost
+		default:
+			wait = time.Second
+		}
+	}
+	return nil
 }
 
 // vars are the MANENT_* variables of a command or deployment.

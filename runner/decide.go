@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/manent/action/state"
 )
@@ -39,7 +40,7 @@ func (e *Engine) decide(ctx context.Context, w Word) error {
 	if err != nil {
 		return err
 	}
-	if err := w.matches(doc); err != nil {
+	if err := w.matches(doc, e.World.Now()); err != nil {
 		return err
 	}
 	if e.DryRun {
@@ -56,7 +57,7 @@ func (e *Engine) decide(ctx context.Context, w Word) error {
 
 // matches refuses a decision that names another rollout, attempt or pause than
 // the one that is open.
-func (w Word) matches(d *state.Document) error {
+func (w Word) matches(d *state.Document, now time.Time) error {
 	r := d.Rollout
 	switch {
 	case r == nil:
@@ -75,6 +76,9 @@ func (w Word) matches(d *state.Document) error {
 		return &UsageError{Reason: fmt.Sprintf("rollout %s waits for no decision, it is %s", r.ID, r.Status), Hint: "`manent status` shows what is next"}
 	case w.Pause != r.Pause.ID:
 		return &UsageError{Reason: fmt.Sprintf("pause %q is not open, %q is", w.Pause, r.Pause.ID), Hint: "add --pause " + r.Pause.ID}
+	case !r.Pause.Until.IsZero() && !now.Before(r.Pause.Until):
+		return &UsageError{Reason: fmt.Sprintf("the time to answer pause %s ended at %s, it counts as rejected", r.Pause.ID, r.Pause.Until.UTC().Format(time.RFC3339)),
+			Hint: "the next `manent run` or `manent resume` returns traffic; then `manent retry`"}
 	case w.Seen != r.Pause.Seen:
 		return &UsageError{Reason: fmt.Sprintf("the decision names weights %q, the pause is about %q", w.Seen, r.Pause.Seen),
 			Hint: "look at the weights with `manent status`, then add --seen " + r.Pause.Seen}

@@ -23,6 +23,8 @@ const (
 	SignalGrace = 5 * time.Second  // what a call in flight gets after a signal
 	LeaseWait   = 2 * time.Minute  // how long run waits for another process
 	BeatEvery   = 10 * time.Second // a lease is renewed so often in a long call
+	beatLimit   = 4 * time.Second  // how long a renewal may take
+	leaseEnd    = 18 * time.Second // without a renewal for so long, a command is stopped: it ends before a takeover
 	pollEvery   = 200 * time.Millisecond
 	pollLimit   = time.Minute // a step polls so long before it says "not yet"
 	notYetAfter = 5 * time.Second

@@ -18,7 +18,7 @@ type RunOptions struct {
 }
 
 // unsureTries is how often run asks again before it says that it cannot tell.
-const unsureTries = 4
+const unsureTries = 7
 
 // Run is a loop over Advance: due steps until the rollout is complete, has
 // failed, or must wait for a person or past the options.
@@ -37,23 +37,24 @@ func (e *Engine) Step(ctx context.Context, q Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if out, over := e.claimed(claim, q); over {
-		return out, nil
+	if out, over, err := e.claimed(ctx, claim, q); over || err != nil {
+		return out, err
 	}
 	return e.Advance(ctx)
 }
 
 // claimed is the outcome of a claim with which nothing is left to be done.
-func (e *Engine) claimed(claim Claim, q Request) (Outcome, bool) {
+func (e *Engine) claimed(ctx context.Context, claim Claim, q Request) (Outcome, bool, error) {
 	switch {
 	case claim == Serves:
-		return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", q.Version)}, true
+		out, err := e.servesAlready(ctx, q.Version)
+		return out, true, err
 	case e.DryRun && claim == Fresh:
-		return Outcome{Result: NotYet, Message: fmt.Sprintf("would begin a rollout of version %s", q.Version)}, true
+		return Outcome{Result: NotYet, Message: fmt.Sprintf("would begin a rollout of version %s", q.Version)}, true, nil
 	case e.DryRun && claim == Supersede:
-		return Outcome{Result: NotYet, Message: fmt.Sprintf("would return the version that is on its way, then begin a rollout of version %s", q.Version)}, true
+		return Outcome{Result: NotYet, Message: fmt.Sprintf("would return the version that is on its way, then begin a rollout of version %s", q.Version)}, true, nil
 	}
-	return Outcome{}, false
+	return Outcome{}, false, nil
 }
 
 // prepare begins or finds the rollout; an older one is returned first.
@@ -63,8 +64,8 @@ func (e *Engine) prepare(ctx context.Context, q Request) (Outcome, bool, error) 
 		if err != nil {
 			return Outcome{}, false, err
 		}
-		if out, over := e.claimed(claim, q); over {
-			return out, false, nil
+		if out, over, err := e.claimed(ctx, claim, q); over || err != nil {
+			return out, false, err
 		}
 		if claim != Supersede {
 			return Outcome{}, true, nil
@@ -74,6 +75,29 @@ func (e *Engine) prepare(ctx context.Context, q Request) (Outcome, bool, error) 
 			return out, false, err
 		}
 	}
+}
+
+// servesAlready proves at the router what the document says.
+func (e *Engine) servesAlready(ctx context.Context, version string) (Outcome, error) {
+	s, err := e.open(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	for i := range s.doc.Passes {
+		c := &call{session: s, pass: &s.doc.Passes[i], now: e.World.Now().UTC(), step: plan.Step{Pass: s.doc.Passes[i].Name}}
+		seen, err := c.read(ctx)
+		if err != nil {
+			return Outcome{}, &UnsureError{Err: err}
+		}
+		if other := c.pass.Serving.Other(); seen.Share(other) > 0 || seen.Share(c.pass.Serving) == 0 {
+			return Outcome{
+				Result:  PausedNow,
+				Message: fmt.Sprintf("version %s is recorded as serving in slot %s, but the router gives slot %s %v %%", version, c.pass.Serving, other, seen.Share(other)),
+				Remedy:  fmt.Sprintf("`manent revert --version %s` brings all traffic back to slot %s", s.doc.Rollout.Version, c.pass.Serving),
+			}, nil
+		}
+	}
+	return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", version)}, nil
 }
 
 // drive advances until something ends it.
@@ -90,7 +114,7 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 		if u, ok := errors.AsType[*UnsureError](err); ok && unsure < unsureTries && !e.NoWait && !definite(err) {
 			unsure++
 			e.World.Say(fmt.Sprintf("could not tell: %v; asking again", u))
-			if err := e.World.Sleep(ctx, time.Duration(unsure)*time.Second); err != nil {
+			if err := e.World.Sleep(ctx, min(time.Second<<unsure, 30*time.Second)); err != nil {
 				return out, err
 			}
 			continue

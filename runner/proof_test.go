@@ -101,7 +101,11 @@ func scenarios() []scenario {
 		}, play: one, want: "v2 completed, a 100, b 0"},
 		{name: "superseded", setup: func(s *sim) { s.cfg.Rollout.OnNewVersion = "supersede" }, play: superseded, want: "v3 completed, a 0, b 100"},
 		{name: "reverted on its way", setup: plain, play: revertedAt("50%"), want: "v2 returned, a 100, b 0"},
+		{name: "reverted at once", setup: plain, play: revertedAt("gate@traffic@5"), want: "v2 returned, a 100, b 0"},
 		{name: "reverted after completion", setup: plain, play: revertedAt("done"), want: "v2 returned, a 100, b 0"},
+		{name: "without testers, scaler or promotion", setup: func(s *sim) { s.bare = true }, play: one, want: "v2 completed, a 0, b 100"},
+		{name: "re-pointed on promotion", setup: func(s *sim) { s.promoting = true }, play: one, want: "v2 completed, a 0, b 100"},
+		{name: "re-pointed, then reverted", setup: func(s *sim) { s.promoting = true }, play: revertedAt("done"), want: "v2 returned, a 100, b 0"},
 		{name: "two releases", setup: plain, play: func(s *sim, e *runner.Engine) error {
 			if v := s.doc().Rollout; v == nil || v.Version == "v2" && !v.Status.Terminal() {
 				if err := release(s, e, "v2", yes); err != nil {
@@ -241,7 +245,7 @@ func (s *sim) final() string {
 func strip(v any) any {
 	told := []string{
 		"seq", "nonce", "written", "note", "lease", "began", "ended", "started", "at", "due", "since", "inForce", "until",
-		"firstError", "tries", "message", "readings", "count", "receipt", "reason", "id", "rollout", "manent-rollout", "StepID", "pause",
+		"firstError", "tries", "message", "readings", "count", "receipt", "reason", "id", "rollout", "manent-rollout", "unsettled", "StepID", "pause",
 	}
 	switch v := v.(type) {
 	case map[string]any:

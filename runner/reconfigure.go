@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -43,9 +42,9 @@ func (e *Engine) reconfigure(ctx context.Context, cfg config.Config) error {
 	if err := errors.Join(keeps(next, r), rises(next, s.doc)); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(cfg)
+	raw, err := cfg.Pin()
 	if err != nil {
-		return fmt.Errorf("pin configuration: %w", err)
+		return err
 	}
 	r.Config, r.Digest, r.Resume = raw, digest, cfg.Rollout.Wait == "resume"
 	for i := range r.Steps {

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -24,7 +23,7 @@ type session struct {
 	drop     []string          // prefixes of readings no longer named
 	dirty    bool              // the copy differs from what is stored
 	leased   bool              // our lease is in the stored document
-	tookOver bool              // another process's lease was there, lapsed
+	tookOver bool              // a lease was found: its process ended in the middle of a call
 }
 
 // open loads the document of the environment, waiting for another process
@@ -37,6 +36,9 @@ func (e *Engine) open(ctx context.Context) (*session, error) {
 	s := &session{e: e, doc: doc, tookOver: took}
 	if doc.Rollout == nil {
 		return s, nil
+	}
+	if took {
+		s.unsettle("")
 	}
 	if e.Only != "" && e.Only != doc.Rollout.ID {
 		return nil, e.replaced(doc)
@@ -63,11 +65,31 @@ func (e *Engine) replaced(d *state.Document) error {
 		Hint: "`manent status` shows it"}
 }
 
+// unsettle notes that a call of the named step, or of any step that was found
+// begun, may still land at the router: until the longest one is over nothing
+// that goes the other way is final.
+func (s *session) unsettle(step string) {
+	for _, rec := range s.doc.Rollout.Steps {
+		pass := s.doc.Pass(rec.Pass)
+		if pass == nil || rec.State != state.Started || !routes(plan.Kind(rec.Kind)) || step != "" && rec.Name != step {
+			continue
+		}
+		pass.Unsettled, s.dirty = s.e.World.Now().UTC().Add(CallLimit), true
+	}
+}
+
+// routes reports whether a kind of step writes to the router.
+func routes(k plan.Kind) bool {
+	return k == plan.Traffic || k == plan.Testers || k == plan.Promote || k == plan.Revert
+}
+
 // unpin decodes the pinned configuration and plans it.
 func (s *session) unpin() error {
-	if err := json.Unmarshal(s.doc.Rollout.Config, &s.cfg); err != nil {
-		return &UnsureError{Err: fmt.Errorf("pinned configuration of rollout %s: %w", s.doc.Rollout.ID, err)}
+	cfg, err := config.Unpin(s.doc.Rollout.Config)
+	if err != nil {
+		return &UnsureError{Err: fmt.Errorf("rollout %s: %w", s.doc.Rollout.ID, err)}
 	}
+	s.cfg = cfg
 	s.plan = plan.Build(s.cfg, s.e.World.Catalog)
 	return s.e.wire(s.doc.Rollout.Digest, s.cfg)
 }
@@ -97,7 +119,7 @@ func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 		}
 		by, _ := checkpoint.Held(doc, me, e.watch.See(doc, w.Now()), w.Now(), w.Process.Alive)
 		if by == nil || e.DryRun {
-			return doc, doc.Lease != nil && doc.Lease.ID != me.ID, nil
+			return doc, doc.Lease != nil, nil
 		}
 		if e.NoWait || w.Now().Sub(began) >= LeaseWait {
 			return nil, false, atWork(doc.Key, by)
@@ -134,13 +156,19 @@ func (e *Engine) lease(step string) *state.Lease {
 // intend takes the lease, together with whatever the copy holds by now, in one
 // strict write: if anybody wrote since the copy was read, nothing is done and
 // errStale says so. After it, and only then, the world may be changed.
-func (s *session) intend(ctx context.Context, step string) error {
+func (s *session) intend(ctx context.Context, step string) error { return s.take(ctx, step, false) }
+
+// intendBack is intend for the way back: a decision that came meanwhile changes
+// nothing about it, and the reading that decided must not be lost to it.
+func (s *session) intendBack(ctx context.Context, step string) error { return s.take(ctx, step, true) }
+
+func (s *session) take(ctx context.Context, step string, rebase bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // no new write begins after a signal
 	}
 	s.e.doing(step, time.Time{})
 	s.doc.Lease = s.e.lease(step)
-	err := s.put(ctx, false, "begin "+step)
+	err := s.put(ctx, rebase, "begin "+step)
 	if err == nil {
 		s.leased = true
 		return s.settleTakeover(ctx)
@@ -174,7 +202,11 @@ func (s *session) save(ctx context.Context, note string) error {
 // put writes the copy. A signal does not keep it from being written: what was
 // done must be recorded, within SignalGrace.
 func (s *session) put(ctx context.Context, rebase bool, note string) error {
-	ctx, cancel := graceful(ctx, CallLimit)
+	return s.putWithin(ctx, CallLimit, rebase, note)
+}
+
+func (s *session) putWithin(ctx context.Context, within time.Duration, rebase bool, note string) error {
+	ctx, cancel := graceful(ctx, within)
 	defer cancel()
 	write := s.e.State.Save
 	if rebase {

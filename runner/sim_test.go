@@ -77,11 +77,12 @@ type sim struct {
 	onWrite    func()          // called in front of every write of weights
 	race       *race           // several processes at once; nil for one
 
-	cached   *state.Document // as of the revision
-	revision store.Revision
-	says     []string
-	problems []string
-	bare     bool // router without optional abilities
+	cached    *state.Document // as of the revision
+	revision  store.Revision
+	says      []string
+	problems  []string
+	bare      bool // router without optional abilities
+	promoting bool // router where promoting takes more than a weight
 }
 
 // landing is a write under way: done when the calls or the clock get there.
@@ -366,8 +367,11 @@ func (s *sim) engineOn(handle store.Store, n int) *runner.Engine {
 }
 
 func (s *sim) asRouter() router.Router {
-	if s.bare {
+	switch {
+	case s.bare:
 		return s.router.Bare()
+	case s.promoting:
+		return s.router.Promoting()
 	}
 	return s.router
 }

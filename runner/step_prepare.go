@@ -107,7 +107,7 @@ func (c *call) claim(free, serving state.Slot, seen router.Reading) {
 	p.Slots.Candidate = free
 	p.Share, p.Promoted, p.Testers, p.Retired = 0, false, false, false
 	p.Weights = seen.Weights()
-	p.Retirement = nil
+	p.Retirement, p.Unsettled = nil, time.Time{}
 }
 
 func (c *call) claimed(serving, free state.Slot, adopted bool) string {

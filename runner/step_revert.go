@@ -17,26 +17,20 @@ import (
 // never compares with stored weights: it reads, overwrites ours, keeps foreign
 // entries, does each part it can reach and stays until every part confirms.
 func stepRevert(ctx context.Context, c *call) (result, error) {
-	r := c.doc.Rollout
-	unfinished := anyIntent(r, c.step.Pass)
-	if err := c.intend(ctx, nil); err != nil {
+	c.begun(nil)
+	if err := c.intendBack(ctx, c.step.Name); err != nil {
 		return result{}, err
 	}
-	r.Return.Tries++
+	c.doc.Rollout.Return.Tries++
 	if reason, err := c.stableReady(ctx); err != nil || reason != "" {
 		return c.stay(result{message: reason}, err)
 	}
-	if err := c.unpromote(ctx); err != nil {
-		return c.stay(result{}, err)
-	}
-	back, _, err := c.allBack(ctx)
-	if err == nil && unfinished {
-		back, err = c.confirmLater(ctx)
+	slots := c.pass.Slots
+	back, err := c.bringBack(ctx)
+	if wait := c.pass.Unsettled.Sub(c.e.World.Now()); err == nil && wait > 0 {
+		back, err = c.bringBackAgain(ctx, slots, wait)
 	}
 	if err != nil {
-		return c.stay(result{}, err)
-	}
-	if err := c.testersOff(ctx); err != nil {
 		return c.stay(result{}, err)
 	}
 	c.comeBack(back)
@@ -44,6 +38,30 @@ func stepRevert(ctx context.Context, c *call) (result, error) {
 }
 
 func (c *call) stable() state.Slot { return c.candidate().Other() }
+
+// bringBack undoes the promotion, sets and proves the weights, and takes the
+// testers' entry away.
+func (c *call) bringBack(ctx context.Context) ([]state.PartWeights, error) {
+	if err := c.unpromote(ctx); err != nil {
+		return nil, err
+	}
+	back, err := c.allBack(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return back, c.testersOff(ctx)
+}
+
+// bringBackAgain does it once more, from the slots as they were, when the
+// longest call whose answer was lost is over: it may have landed late.
+func (c *call) bringBackAgain(ctx context.Context, slots state.Slots, wait time.Duration) ([]state.PartWeights, error) {
+	if err := c.e.World.Sleep(ctx, wait); err != nil {
+		return nil, err
+	}
+	c.pass.Slots = slots
+	c.record().Receipt = nil
+	return c.bringBack(ctx)
+}
 
 // stableReady restores stable's capacity before its weight. A scaler that does
 // not answer keeps nobody on a bad version: whether stable is ready decides.
@@ -70,13 +88,6 @@ func (c *call) stableReady(ctx context.Context) (reason string, err error) {
 	return fmt.Sprintf("slot %s is not ready: %s", c.stable(), reason), err
 }
 
-// anyIntent reports whether a write of this pass was begun and never recorded.
-func anyIntent(r *state.Rollout, pass string) bool {
-	return slices.ContainsFunc(r.Steps, func(s state.Step) bool {
-		return s.Pass == pass && s.State == state.Started && s.Intent != nil
-	})
-}
-
 // stay keeps the rollout returning: traffic may still reach the candidate.
 func (c *call) stay(res result, err error) (result, error) {
 	why := res.message
@@ -92,14 +103,14 @@ func (c *call) stay(res result, err error) (result, error) {
 
 // allBack writes stable's weights part by part, so that one that cannot be
 // reached keeps no other one, and proves them.
-func (c *call) allBack(ctx context.Context) (back []state.PartWeights, wrote bool, err error) {
+func (c *call) allBack(ctx context.Context) ([]state.PartWeights, error) {
 	seen, err := c.readParts(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	want, _, err := c.planShare(0, reachable(seen))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	var failed []error
 	for _, p := range seen.Parts {
@@ -108,16 +119,14 @@ func (c *call) allBack(ctx context.Context) (back []state.PartWeights, wrote boo
 			continue
 		}
 		to, _ := router.Find(want, p.ID)
-		wrote = wrote || !router.Same(p.Weights, to)
 		if err := c.partBack(ctx, p, state.PartWeights{ID: p.ID, Weights: to}); err != nil {
 			failed = append(failed, fmt.Errorf("part %s: %w", p.ID, err))
 		}
 	}
 	if len(failed) > 0 {
-		return nil, wrote, errors.Join(failed...)
+		return nil, errors.Join(failed...)
 	}
-	back, err = c.confirm(ctx, want)
-	return back, wrote, err
+	return c.confirm(ctx, want)
 }
 
 // reachable is a reading without the parts that cannot be read.
@@ -168,19 +177,6 @@ func (c *call) confirm(ctx context.Context, want []state.PartWeights) ([]state.P
 	return want, nil
 }
 
-// confirmLater reads again once the longest call of a process that died in
-// the middle of a write is over: that write may land late.
-func (c *call) confirmLater(ctx context.Context) ([]state.PartWeights, error) {
-	if err := c.e.World.Sleep(ctx, CallLimit); err != nil {
-		return nil, err
-	}
-	back, wrote, err := c.allBack(ctx)
-	if err == nil && wrote {
-		c.e.World.Say("a write of an earlier process landed late and was overwritten")
-	}
-	return back, err
-}
-
 func (c *call) testersOff(ctx context.Context) error {
 	if _, ok := c.router().(router.Targeter); !ok || c.cfg.Rollout.Traffic.Testers == nil {
 		return nil
@@ -211,7 +207,7 @@ func (c *call) unpromote(ctx context.Context) error {
 // comeBack records the pass as it was before the rollout.
 func (c *call) comeBack(back []state.PartWeights) {
 	p, r := c.pass, c.doc.Rollout
-	p.Weights, p.Share, p.Testers, p.Promoted = back, 0, false, false
+	p.Weights, p.Share, p.Testers, p.Promoted, p.Unsettled = back, 0, false, false, time.Time{}
 	p.Serving = c.stable()
 	wait := 30 * time.Second
 	if s, ok := c.router().(router.Sticky); ok {

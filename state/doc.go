@@ -45,6 +45,7 @@ type Pass struct {
 	Promoted   bool          `json:"promoted,omitempty"`   // the candidate of the last rollout was promoted
 	Retired    bool          `json:"retired,omitempty"`    // the version it replaced was scaled down: no way back by weights
 	Drained    []string      `json:"drained,omitempty"`    // members out of the load balancer
+	Unsettled  time.Time     `json:"unsettled,omitzero"`   // until then a call to the router whose answer was lost may still land
 	Retirement *Retirement   `json:"retirement,omitempty"` // scale-down that is still to come
 }
 
