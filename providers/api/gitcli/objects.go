@@ -42,6 +42,16 @@ func WriteObject(dir, kind string, data []byte) (id string, err error) {
 	return id, os.Rename(name+".new", name)
 }
 
+// RefIn returns the commit of a ref in a scratch repository, without a
+// process, if the ref is in a file of its own; "" if not, or if there is none.
+func RefIn(dir, ref string) string {
+	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(ref)))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // Entry is one entry of a tree.
 type Entry struct {
 	Mode string // FileMode, FolderMode, or what somebody else put there

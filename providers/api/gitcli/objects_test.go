@@ -17,7 +17,10 @@ func repository(t *testing.T) (dir string, git func(args ...string) string) {
 	git = func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_DIR=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}
+		cmd.Env = []string{
+			"PATH=" + os.Getenv("PATH"), "GIT_DIR=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+			"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x@localhost", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@localhost",
+		}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %q: %v: %s", args, err, out)
@@ -68,6 +71,10 @@ func TestObjectsAreGits(t *testing.T) {
 	entries, err := ParseTree(objects[0].Data)
 	if err != nil || !cmp.Equal(sorted(entries), sorted(f[Top])) {
 		t.Errorf("%v, %v (-written +read):\n%s", entries, err, cmp.Diff(sorted(f[Top]), sorted(entries)))
+	}
+	git("update-ref", "refs/heads/x/y", git("commit-tree", "-m", "x", tree))
+	if got, want := RefIn(dir, "refs/heads/x/y"), git("rev-parse", "refs/heads/x/y"); got != want || RefIn(dir, "refs/heads/x") != "" {
+		t.Errorf("the ref is at %q, expected %q", got, want)
 	}
 	if string(objects[1].Data) != "anew" || objects[2].Kind != "" || string(objects[3].Data) != "at state.json" {
 		t.Errorf("objects %+v", objects[1:])

@@ -47,7 +47,7 @@ func (s *Store) commit(ctx context.Context, change store.Change, parent head) (m
 	who := fmt.Sprintf("%s %d +0000", identity, time.Now().Unix())
 	text += "author " + who + "\ncommitter " + who + "\n\n" + change.Note + trailer + rand.Text() + "\n"
 	commit, err := gitcli.WriteObject(s.scratch, "commit", []byte(text))
-	return head{commit: commit, root: folders[gitcli.Top]}, err
+	return head{commit: commit, root: folders[gitcli.Top], data: append([]byte{}, change.Data...)}, err
 }
 
 // escaped gives the files of a change and the folders it drops, as paths of

@@ -10,6 +10,7 @@
 package git
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -115,11 +116,11 @@ func (s *Store) Get(ctx context.Context, key string) (data []byte, revision stor
 	if err != nil {
 		return nil, "", s.fault(op, err)
 	}
-	now, data, err := s.sync(ctx, ref)
+	now, err := s.sync(ctx, ref)
 	if err != nil {
 		return nil, "", s.fault(op, err)
 	}
-	return data, store.Revision(now.commit), nil
+	return bytes.Clone(now.data), store.Revision(now.commit), nil
 }
 
 // Object implements store.Store. Objects are immutable, so one that this
@@ -150,7 +151,7 @@ func (s *Store) Object(ctx context.Context, key, name string) ([]byte, error) {
 		if fresh {
 			return nil, s.fault(op, &providers.Fault{Kind: providers.NotFound, Err: errors.New("no such object")})
 		}
-		if now, _, err = s.sync(ctx, ref); err != nil {
+		if now, err = s.sync(ctx, ref); err != nil {
 			return nil, s.fault(op, err)
 		}
 	}

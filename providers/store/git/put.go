@@ -31,7 +31,7 @@ func (s *Store) Put(ctx context.Context, key string, change store.Change, expect
 		return "", s.fault(op, err)
 	}
 	if s.seen[ref].commit != string(expect) {
-		now, _, err := s.sync(ctx, ref)
+		now, err := s.sync(ctx, ref)
 		if err != nil {
 			return "", s.fault(op, err)
 		}
@@ -103,7 +103,7 @@ func landed(out []byte, refspec string) bool {
 // overtaken: the ref holds another commit. Either ours never landed, which is
 // a conflict, or it did and has been built upon, which is a success.
 func (s *Store) overtaken(ctx context.Context, ref, commit, expect string) error {
-	now, _, err := s.sync(ctx, ref)
+	now, err := s.sync(ctx, ref)
 	if err != nil {
 		return err
 	}

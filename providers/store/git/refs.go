@@ -29,43 +29,43 @@ func keyOf(ref string) (string, bool) {
 type head struct {
 	commit string
 	root   []gitcli.Entry // its tree's top folder
+	data   []byte         // its document
 }
 
 // sync fetches a ref, reads its document and notes it as seen. The first
 // fetch is shallow; later ones bring all that came since, so that descent can
 // be told.
-func (s *Store) sync(ctx context.Context, ref string) (now head, data []byte, err error) {
-	seen := s.seen[ref].commit
+func (s *Store) sync(ctx context.Context, ref string) (now head, err error) {
+	seen := s.seen[ref]
 	var depth []string
-	if seen == "" {
+	if seen.commit == "" {
 		depth = []string{"--depth=1"}
 	}
 	there, err := s.fetch(ctx, s.scratch, ref, depth...)
 	switch {
 	case err != nil:
-		return head{}, nil, err
-	case !there && seen != "":
-		return head{}, nil, tampered(fmt.Errorf("ref %s is gone, commit %s was seen there", ref, seen))
-	case !there:
-		return head{}, nil, nil
+		return head{}, err
+	case !there && seen.commit != "":
+		return head{}, tampered(fmt.Errorf("ref %s is gone, commit %s was seen there", ref, seen.commit))
+	case !there, seen.commit != "" && gitcli.RefIn(s.scratch, ref) == seen.commit: // which saves a process
+		return seen, nil
 	}
 	found, err := s.show(ctx, ref+"^{commit}", ref+"^{tree}", ref+":"+document)
 	if err != nil {
-		return head{}, nil, err
+		return head{}, err
 	}
 	commit, tree, doc := found[0], found[1], found[2]
 	if commit.Kind != "commit" || tree.Kind != "tree" || doc.Kind != "blob" {
-		return head{}, nil, refused(fmt.Errorf("ref %s holds no %s", ref, document))
+		return head{}, refused(fmt.Errorf("ref %s holds no %s", ref, document))
 	}
-	if err := s.checkDescent(ctx, ref, seen, commit); err != nil {
-		return head{}, nil, err
+	if err := s.checkDescent(ctx, ref, seen.commit, commit); err != nil {
+		return head{}, err
 	}
-	now.commit = commit.ID
-	if now.root, err = gitcli.ParseTree(tree.Data); err != nil {
-		return head{}, nil, err
+	now = head{commit: commit.ID, data: doc.Data}
+	if now.root, err = gitcli.ParseTree(tree.Data); err == nil {
+		s.seen[ref] = now
 	}
-	s.seen[ref] = now
-	return now, doc.Data, nil
+	return now, err
 }
 
 // checkDescent refuses a commit that has not grown from the one seen before.
