@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,25 +18,30 @@ type tally struct {
 	Sent   int
 	Slots  map[string]int // answers by slot
 	Errors map[string]int // of those, with a status of 500 or more
+	Lost   map[string]int // of those, with one from 400 to 499
 	Resets int            // connections reset before any answer, tried once more
 	Failed []error        // requests without an answer, or with one of no slot
 }
 
-func newTally() tally { return tally{Slots: map[string]int{}, Errors: map[string]int{}} }
+func newTally() tally {
+	return tally{Slots: map[string]int{}, Errors: map[string]int{}, Lost: map[string]int{}}
+}
 
 func (c *tally) add(v visit) {
 	c.Sent++
 	if v.reset {
 		c.Resets++
 	}
-	switch {
-	case v.err != nil:
+	if v.err != nil {
 		c.Failed = append(c.Failed, v.err)
+		return
+	}
+	c.Slots[v.slot]++
+	switch {
 	case v.status >= 500:
 		c.Errors[v.slot]++
-		fallthrough
-	default:
-		c.Slots[v.slot]++
+	case v.status >= 400:
+		c.Lost[v.slot]++
 	}
 }
 
@@ -142,8 +148,9 @@ func (c *crowd) stop() *tally {
 	return &c.seen
 }
 
-// visits sends one request of each user, as fast as a few clients can. They
-// share connections, none of them older than this call.
+// visits sends one request of each user, as fast as a few clients can; users
+// who are lost ask for what is missing. The clients keep their connections,
+// none of which is older than this call.
 func (s *shop) visits(users []string) (tally, map[string]string) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 4}
 	defer transport.CloseIdleConnections()
@@ -155,7 +162,11 @@ func (s *shop) visits(users []string) (tally, map[string]string) {
 	for range 4 {
 		clients.Go(func() {
 			for user := range all {
-				v := visitOf(s.t.Context(), client, s.front, user)
+				url := s.front + "/"
+				if strings.HasPrefix(user, "lost") {
+					url = s.front + missing
+				}
+				v := visitOf(s.t.Context(), client, url, user)
 				mu.Lock()
 				seen.add(v)
 				slots[user] = v.slot

@@ -59,6 +59,9 @@ func startRelease(t *testing.T, slot string) *release {
 	return v
 }
 
+// missing is a path that no release has.
+const missing = "/missing"
+
 // ServeHTTP implements http.Handler. What monitoring reads is at /metrics.
 func (v *release) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/metrics" {
@@ -71,7 +74,11 @@ func (v *release) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := v.served.Add(1)
 	v.last.Store(time.Now().UnixNano())
 	w.Header().Set("X-Slot", v.slot)
-	if every := v.every.Load(); every > 0 && n%every == every-1 {
+	every := v.every.Load()
+	switch {
+	case r.URL.Path == missing:
+		w.WriteHeader(http.StatusNotFound)
+	case every > 0 && n%every == every-1:
 		v.failed.Add(1)
 		w.WriteHeader(http.StatusInternalServerError)
 	}
