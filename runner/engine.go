@@ -20,6 +20,7 @@ import (
 // so that no call of a process that lost its lease is still under way.
 const (
 	CallLimit   = 20 * time.Second // deadline of one provider call
+	ReadyLimit  = 10 * time.Minute // capacity and weights that are not there after it have failed
 	SignalGrace = 5 * time.Second  // what a call in flight gets after a signal
 	LeaseWait   = 2 * time.Minute  // how long run waits for another process
 	BeatEvery   = 10 * time.Second // a lease is renewed so often in a long call

@@ -93,11 +93,19 @@ func (e *Engine) servesAlready(ctx context.Context, version string) (Outcome, er
 			return Outcome{
 				Result:  PausedNow,
 				Message: fmt.Sprintf("version %s is recorded as serving in slot %s, but the router gives slot %s %v %%", version, c.pass.Serving, other, seen.Share(other)),
-				Remedy:  fmt.Sprintf("`manent revert --version %s` brings all traffic back to slot %s", s.doc.Rollout.Version, c.pass.Serving),
+				Remedy:  wayBack(s.doc.Rollout, version, c.pass.Serving),
 			}, nil
 		}
 	}
 	return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", version)}, nil
+}
+
+// wayBack says what brings all traffic to the serving slot.
+func wayBack(r *state.Rollout, version string, slot state.Slot) string {
+	if r.Version != version {
+		return fmt.Sprintf("`manent revert --version %s` brings all traffic back to slot %s", r.Version, slot)
+	}
+	return fmt.Sprintf("somebody has changed the weights since: set all traffic to slot %s at the router, or release another version", slot)
 }
 
 // drive advances until something ends it.

@@ -51,16 +51,19 @@ func Next(p plan.Plan, d *state.Document, cfg config.Config, now time.Time) Acti
 		}
 		rec := r.Step(s.Name)
 		switch {
-		case rec == nil:
-			if f := frozen(s, p, cfg, now); f != nil {
-				return Action{Do: DoWait, Step: s, Until: f.To, Reason: freezeReason(f)}
-			}
-			return Action{Do: DoStep, Step: s}
-		case rec.State == state.Started && now.Before(rec.Due):
+		case rec != nil && rec.State != state.Started:
+			continue
+		case rec != nil && now.Before(rec.Due):
 			return Action{Do: DoWait, Step: s, Until: rec.Due, Reason: rec.Message}
-		case rec.State == state.Started:
+		case now.Before(lostUntil(s, d)):
+			return Action{Do: DoWait, Step: s, Until: lostUntil(s, d), Reason: "a call whose answer was lost may still land"}
+		case rec != nil:
 			return Action{Do: DoStep, Step: s}
 		}
+		if f := frozen(s, p, cfg, now); f != nil {
+			return Action{Do: DoWait, Step: s, Until: f.To, Reason: freezeReason(f)}
+		}
+		return Action{Do: DoStep, Step: s}
 	}
 	return Action{Do: DoComplete}
 }
@@ -81,6 +84,20 @@ func Applies(s plan.Step, r *state.Rollout) bool {
 		return s.Share == 0 || s.Share == 100
 	}
 	return true
+}
+
+// lostUntil is until when a step has to wait because an earlier call may still
+// land: nothing is claimed, raised or promoted before. The way back
+// does not wait, it comes twice.
+func lostUntil(s plan.Step, d *state.Document) time.Time {
+	pass := d.Pass(s.Pass)
+	switch s.Kind {
+	case plan.Prepare, plan.Testers, plan.Traffic, plan.Promote:
+		if pass != nil {
+			return pass.Unsettled
+		}
+	}
+	return time.Time{}
 }
 
 // frozen returns the freeze that keeps a step from raising the share.
@@ -178,11 +195,11 @@ func approve(d *state.Document, dec *state.Decision) {
 	rec.Receipt["given"] = dec.At.UTC().Format(time.RFC3339Nano)
 	rec.Due = time.Time{}
 	if pause.Kind == state.PauseDrift {
-		overwrite(d, rec, pause.Weights)
+		overwrite(d, rec, pause.Weights, dec)
 	}
 }
 
-func overwrite(d *state.Document, rec *state.Step, seen []state.PartWeights) {
+func overwrite(d *state.Document, rec *state.Step, seen []state.PartWeights, dec *state.Decision) {
 	pass := d.Pass(rec.Pass)
 	pass.Weights = seen
 	switch rec.Kind {
@@ -198,7 +215,7 @@ func overwrite(d *state.Document, rec *state.Step, seen []state.PartWeights) {
 	if last == nil {
 		return
 	}
-	last.State, last.Ended = state.Started, time.Time{}
+	last.State, last.Began, last.Ended = state.Started, dec.At, time.Time{}
 	last.Intent.From = seen
 	if stage := d.Rollout.Stage(stageName(last)); stage != nil {
 		stage.InForce = time.Time{}

@@ -19,11 +19,10 @@ type session struct {
 	cfg  config.Config   // pinned
 	plan plan.Plan
 
-	objects  map[string][]byte // readings that go with the next save
-	drop     []string          // prefixes of readings no longer named
-	dirty    bool              // the copy differs from what is stored
-	leased   bool              // our lease is in the stored document
-	tookOver bool              // a lease was found: its process ended in the middle of a call
+	objects map[string][]byte // readings that go with the next save
+	drop    []string          // prefixes of readings no longer named
+	dirty   bool              // the copy differs from what is stored
+	leased  bool              // our lease is in the stored document
 }
 
 // open loads the document of the environment, waiting for another process
@@ -33,7 +32,7 @@ func (e *Engine) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{e: e, doc: doc, tookOver: took}
+	s := &session{e: e, doc: doc}
 	if doc.Rollout == nil {
 		return s, nil
 	}
@@ -66,21 +65,33 @@ func (e *Engine) replaced(d *state.Document) error {
 }
 
 // unsettle notes that a call of the named step, or of any step that was found
-// begun, may still land at the router: until the longest one is over nothing
-// that goes the other way is final.
+// begun, may still land: until the longest one is over nothing is raised, and
+// nothing that goes the other way is final.
 func (s *session) unsettle(step string) {
+	until := s.e.World.Now().UTC().Add(CallLimit)
 	for _, rec := range s.doc.Rollout.Steps {
-		pass := s.doc.Pass(rec.Pass)
-		if pass == nil || rec.State != state.Started || !routes(plan.Kind(rec.Kind)) || step != "" && rec.Name != step {
-			continue
+		if pass := s.doc.Pass(rec.Pass); pass != nil && rec.State == state.Started && routes(rec.Kind) && (step == "" || rec.Name == step) {
+			pass.Unsettled, s.dirty = until, true
 		}
-		pass.Unsettled, s.dirty = s.e.World.Now().UTC().Add(CallLimit), true
+	}
+	if step != RetireStep && (s.doc.Lease == nil || s.doc.Lease.Step != RetireStep) {
+		return
+	}
+	for i := range s.doc.Passes {
+		if s.doc.Passes[i].Retirement != nil {
+			s.doc.Passes[i].Unsettled, s.dirty = until, true
+		}
 	}
 }
 
-// routes reports whether a kind of step writes to the router.
-func routes(k plan.Kind) bool {
-	return k == plan.Traffic || k == plan.Testers || k == plan.Promote || k == plan.Revert
+// routes reports whether a step of this kind writes to the router or changes
+// capacity. A deployment that lands late puts the same release into its slot.
+func routes(kind string) bool {
+	switch plan.Kind(kind) {
+	case plan.Traffic, plan.Testers, plan.Promote, plan.Revert:
+		return true
+	}
+	return false
 }
 
 // unpin decodes the pinned configuration and plans it.
@@ -169,20 +180,8 @@ func (s *session) take(ctx context.Context, step string, rebase bool) error {
 	s.e.doing(step, time.Time{})
 	s.doc.Lease = s.e.lease(step)
 	err := s.put(ctx, rebase, "begin "+step)
-	if err == nil {
-		s.leased = true
-		return s.settleTakeover(ctx)
-	}
+	s.leased = err == nil
 	return err
-}
-
-// settleTakeover lets the longest call of the process whose lease lapsed come
-// to its end before this one acts on a router that takes any write.
-func (s *session) settleTakeover(ctx context.Context) error {
-	if !s.tookOver || s.e.World.Traits.Conditional {
-		return nil
-	}
-	return s.e.World.Sleep(ctx, CallLimit)
 }
 
 // save records the outcome and gives the lease back. Decisions that people

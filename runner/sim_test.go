@@ -207,6 +207,12 @@ func (s *sim) routerFault(p routertest.Point) routertest.Fault {
 
 func (s *sim) pluginFault(_ context.Context, e pluginmem.Event) error {
 	if e.After {
+		switch e.Op {
+		case pluginmem.Deploy:
+			s.router.SetUnits(e.Call.Slot, 1)
+		case pluginmem.Retire:
+			s.router.SetUnits(e.Call.Slot, 0)
+		}
 		switch {
 		case s.after:
 			s.after = false

@@ -3,8 +3,10 @@ package runner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -71,7 +73,7 @@ func (c *call) setShare(ctx context.Context, seen router.Reading, intent *state.
 		return orFailed(fmt.Errorf("see weights in force: %w", err))
 	}
 	if !ok {
-		return pending(c.later(), "share %s is written, not yet in force", shareOf(intent.Share)), nil
+		return c.notYet("share %s is written, not yet in force", shareOf(intent.Share)), nil
 	}
 	return c.proven(ctx, intent)
 }
@@ -131,13 +133,11 @@ func (c *call) capacity(ctx context.Context, share float64) (result, bool, error
 			return res, false, err
 		}
 	}
-	if b.Ready == nil {
-		return result{}, true, nil
-	}
 	var reason string
 	ok, err := c.poll(ctx, func(ctx context.Context) (bool, error) {
-		yes, why, err := b.Ready.Ready(ctx, target, share)
-		reason = why
+		var yes bool
+		var err error
+		yes, reason, err = c.ready(ctx, b.Ready, target, share)
 		return yes, err
 	})
 	if err != nil {
@@ -145,7 +145,40 @@ func (c *call) capacity(ctx context.Context, share float64) (result, bool, error
 		return res, false, err
 	}
 	if !ok {
-		return pending(c.later(), "slot %s is not ready for %s: %s", slot, shareOf(share), reason), false, nil
+		return c.notYet("slot %s is not ready for %s: %s", slot, shareOf(share), reason), false, nil
 	}
 	return result{}, true, nil
+}
+
+// ready asks the plugin, if it can tell, and the router, if it knows: a slot
+// without a server that is up gets no traffic.
+func (c *call) ready(ctx context.Context, plug plugin.Ready, target plugin.Call, share float64) (bool, string, error) {
+	if plug != nil {
+		if yes, reason, err := plug.Ready(ctx, target, share); err != nil || !yes {
+			return false, reason, err
+		}
+	}
+	if share == 0 {
+		return true, "", nil
+	}
+	seen, err := c.read(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	for _, p := range seen.Parts {
+		if !hasCapacity(p, target.Slot) {
+			return false, fmt.Sprintf("part %s of the router sees no server of it up", p.ID), nil
+		}
+	}
+	return true, "", nil
+}
+
+// notYet says to come back, until the step has taken ReadyLimit: then it has
+// failed.
+func (c *call) notYet(format string, args ...any) result {
+	why := fmt.Sprintf(format, args...)
+	if took := c.e.World.Now().Sub(c.record().Began); took >= ReadyLimit {
+		return failed(fmt.Sprintf("%s, after %s", why, took.Round(time.Second)), "look at the candidate; start again with `manent retry`")
+	}
+	return pending(c.later(), "%s", why)
 }
