@@ -24,13 +24,12 @@ func twoKeys(t *testing.T, s *suite) {
 func unusual() []string {
 	long := strings.Repeat("l", 190)
 	return []string{
-		"a/b/c", "a/b/C", "A/b/c", "a/b/c.", "a/b/.c", "a/b/c.lock", "a/b/c..d",
-		"a b/c d/e f", "a%20b/c/d", "a+b/c/d", "a b/c/d",
-		"../../etc", "././.", "a/../b", "..%2f/x/y", "a/b/%2e%2e", "a/b/..",
+		"a/b/c", "a/b/C", "A/b/c", "a/b/.c", "a./b.lock/c..d",
+		"a b/c/d", "a%20b/c/d", "a+b/c/d", "a/b/c\nd\x00e", "a/b/\xff\xfe",
+		"../../etc", "././.", "a/b/..", "..%2f/%2e%2e/y",
 		"città/größe/环境", "citta\u0300/größe/环境",
-		"a/b/state.json", "a/readings/state.json", "a/b/HEAD", "refs/heads/main", ".git/hooks/update",
-		"-x/--force/-", "a:b/c:d/e", "a*/b?/[c]", "a\\b/c/d", "a@{1}/b/c", "a~1/b^2/c",
-		"a/b/c\x00d", "a/b/c\nd", "a/b/\xff\xfe", "$(x)/`y`/z", "con/nul/aux.txt",
+		"a/b/state.json", "refs/heads/HEAD", ".git/hooks/update",
+		"-x/--force/-", "a:b/c*d?/[e]\\f", "a@{1}/b~1/c^2", "$(x)/`y`/z", "con/nul/aux.txt",
 		"a/b/" + long, "a/b/" + long + "2", long + "/" + long + "/" + long,
 	}
 }

@@ -38,7 +38,8 @@ type Harness struct {
 // Key is the key most tests use.
 const Key = "shop/web/prod"
 
-// Run runs the suite; fresh makes a new place for each subtest.
+// Run runs the suite; fresh makes a new place for each subtest. They run in
+// parallel.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	tests := []struct {
 		name string
@@ -76,6 +77,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			h := fresh(t)
 			test.run(t, &suite{Harness: h, store: h.Open(t)})
 		})
@@ -133,10 +135,10 @@ func (s *suite) conflict(t *testing.T, body string, expect store.Revision) {
 	s.fault(t, err, providers.Conflict)
 }
 
-// holds demands what a fresh process reads.
+// holds demands what another process reads.
 func (s *suite) holds(t *testing.T, key, body string, revision store.Revision) {
 	t.Helper()
-	got, at := s.get(t, s.Open(t), key)
+	got, at := s.get(t, s.reader(t), key)
 	if got != body || at != revision {
 		t.Fatalf("%q holds %q at %q, expected %q at %q", key, clip(got), at, clip(body), revision)
 	}
@@ -182,7 +184,7 @@ func (s *suite) wellMade(t *testing.T, err error) {
 
 func (s *suite) lists(t *testing.T, prefix string, want ...string) {
 	t.Helper()
-	got, err := s.Open(t).List(t.Context(), prefix)
+	got, err := s.reader(t).List(t.Context(), prefix)
 	if err != nil {
 		t.Fatalf("list %q: %v", prefix, err)
 	}
