@@ -54,8 +54,8 @@ type Pass struct {
 type Step struct {
 	Name     string          `json:"name"`
 	Kind     Kind            `json:"kind"`
-	Pass     string          `json:"pass,omitempty"`
-	Stage    string          `json:"stage,omitempty"`    // "25%", with waves "eu/25%"
+	Pass     string          `json:"pass"`
+	Stage    string          `json:"stage"`              // "25%", with waves "eu/25%"
 	Share    float64         `json:"share"`              // candidate's percent once the step is done
 	Wait     config.Duration `json:"wait,omitempty"`     // bake, or how long an approval may take
 	Longest  config.Duration `json:"longest,omitempty"`  // longest duration the configuration allows
