@@ -8,7 +8,7 @@ import (
 	"github.com/manent/action/state"
 )
 
-// HeldError: the environment is another rollout's, or this call belongs to an
+// HeldError says that the environment is another rollout's, or this call belongs to an
 // older run. Nothing was touched.
 type HeldError struct {
 	Reason string
@@ -18,7 +18,7 @@ type HeldError struct {
 // Error returns the reason.
 func (e *HeldError) Error() string { return e.Reason }
 
-// UsageError: the call names something that is not there. Nothing was touched.
+// UsageError says that the call names something that is not there. Nothing was touched.
 type UsageError struct {
 	Reason string
 	Hint   string
@@ -27,7 +27,8 @@ type UsageError struct {
 // Error returns the reason.
 func (e *UsageError) Error() string { return e.Reason }
 
-// UnsureError: a provider or the store did not answer, or its answer was lost.
+// UnsureError says that a provider or the store did not answer, or that its
+// answer was lost.
 // Nothing was moved because of it; the next call reads the world again.
 type UnsureError struct {
 	Step string

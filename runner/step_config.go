@@ -2,9 +2,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/manent/action/providers/metric"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/config"
@@ -82,8 +84,9 @@ func (c *call) planAny(share float64, seen router.Reading) (any, float64, error)
 	return nil, share, nil
 }
 
-// refusedQueries asks every query once, over the minute before now. Only a
-// definite refusal counts: data cannot be there yet.
+// refusedQueries asks every query once. Data need not be there yet; a query
+// that is refused fails here, and a metric system that does not answer keeps
+// the rollout from beginning with its eyes closed.
 func (c *call) refusedQueries(ctx context.Context) (result, error) {
 	subject := gate.Subject{
 		Vars: map[string]string{
@@ -97,8 +100,14 @@ func (c *call) refusedQueries(ctx context.Context) (result, error) {
 		return failed(err.Error(), "correct the query in rollout.health.metrics"), nil
 	}
 	for id, a := range c.ask(ctx, questions) {
-		if definite(a.Err) {
+		switch {
+		case a.Err == nil || errors.Is(a.Err, metric.ErrNoData):
+		case errors.Is(a.Err, metric.ErrSeveral):
+			return failed(fmt.Sprintf("query %s: %v", id, a.Err), "make it one series, such as with sum(…)"), nil
+		case definite(a.Err):
 			return failed(fmt.Sprintf("query %s is refused: %v", id, a.Err), "correct the query in rollout.health.metrics"), nil
+		default:
+			return result{}, fmt.Errorf("query %s: %w", id, a.Err)
 		}
 	}
 	return result{}, nil

@@ -19,7 +19,7 @@ func stepPromote(ctx context.Context, c *call) (result, error) {
 	rec := c.doc.Rollout.Step(c.step.Name)
 	entered := rec != nil && rec.Tries > 0
 	_, promotes := c.router().(router.Promoter)
-	if res, paused := c.checkDrift(seen, nil); paused && !(entered && promotes) {
+	if res, paused := c.checkDrift(seen, nil); paused && (!entered || !promotes) {
 		return res, nil
 	}
 	if !promotes && seen.Share(c.candidate().Other()) > 0 {

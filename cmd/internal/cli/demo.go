@@ -148,18 +148,18 @@ type demoWorld struct {
 
 func (w *demoWorld) close() {
 	w.stop()
-	<-w.proxy
+	_ = <-w.proxy // on loopback, at the end of the process
 	for _, end := range w.ends {
 		_ = end() // on loopback, at the end of the process
 	}
 }
 
 func openDemo(ctx context.Context, f demoFlags, fault float64, dir string) (*demoWorld, error) {
-	stable, err := demo.StartService(demoStable, 0, 0)
+	stable, err := demo.StartService(ctx, demoStable, 0, 0)
 	if err != nil {
 		return nil, err
 	}
-	candidate, err := demo.StartService(demoCandidate, fault, f.latency)
+	candidate, err := demo.StartService(ctx, demoCandidate, fault, f.latency)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func openDemo(ctx context.Context, f demoFlags, fault float64, dir string) (*dem
 		return nil, fmt.Errorf("start the proxy: %w", err)
 	case at := <-ready:
 		w.load = demo.StartLoad(ctx, "http://"+at[0]+"/", f.rate)
-		if err := os.WriteFile(w.config, []byte(f.yaml(dir, at[1])), 0o644); err != nil { //nolint:gosec // no secret in it
+		if err := os.WriteFile(w.config, []byte(f.yaml(dir, at[1])), 0o644); err != nil {
 			w.close()
 			return nil, err
 		}

@@ -97,9 +97,5 @@ func TestReadmeVerbs(t *testing.T) {
 
 // codeOf is a page without its prose.
 func codeOf(page string) string {
-	var code []string
-	for _, part := range regexp.MustCompile("(?s)```sh\n.*?```|`[^`\n]+`").FindAllString(page, -1) {
-		code = append(code, part)
-	}
-	return strings.Join(code, "\n")
+	return strings.Join(regexp.MustCompile("(?s)```sh\n.*?```|`[^`\n]+`").FindAllString(page, -1), "\n")
 }

@@ -24,8 +24,8 @@ type Service struct {
 
 // StartService serves a version on a free loopback port. A share of fault
 // (0–1) of the answers is 500, each answer takes latency longer than at once.
-func StartService(version string, fault float64, latency time.Duration) (*Service, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func StartService(ctx context.Context, version string, fault float64, latency time.Duration) (*Service, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start version %s: %w", version, err)
 	}

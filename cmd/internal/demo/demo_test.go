@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,17 +15,12 @@ func TestServiceFailsAsAsked(t *testing.T) {
 		fault float64
 		want  int
 	}{{0, http.StatusOK}, {1, http.StatusInternalServerError}} {
-		s, err := StartService("1.0.0", row.fault, time.Millisecond)
+		s, err := StartService(t.Context(), "1.0.0", row.fault, time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.Get(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != row.want {
-			t.Errorf("fault %v: status %d, want %d", row.fault, resp.StatusCode, row.want)
+		if got := statusOf(t, s.URL); got != row.want {
+			t.Errorf("fault %v: status %d, want %d", row.fault, got, row.want)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -54,9 +50,23 @@ func TestLoadCountsWhatFails(t *testing.T) {
 	server.Close()
 	l := StartLoad(context.Background(), server.URL, 500)
 	for l.failed.Load() == 0 {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	if sent, failed := l.Stop(); failed == 0 || failed > sent {
 		t.Errorf("sent %d, failed %d; want some failed", sent, failed)
 	}
+}
+
+func statusOf(t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode
 }
