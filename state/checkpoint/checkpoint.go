@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,8 +43,9 @@ type Session struct {
 	loaded   bool
 	base     []byte // the document as last loaded or saved; nil for none
 	revision store.Revision
-	at       mark // of base
-	newest   mark // the newest write seen, loaded or not
+	at       mark   // of base
+	newest   mark   // the newest write seen, loaded or not
+	doubt    []mark // writes upon base that nobody could tell of
 }
 
 // mark names one write.
@@ -120,7 +122,7 @@ func (s *Session) rewound(found *state.Document) error {
 
 func (s *Session) adopt(v version) {
 	s.loaded, s.base, s.revision = true, v.data, v.revision
-	s.at, s.newest = markOf(v.doc), markOf(v.doc)
+	s.at, s.newest, s.doubt = markOf(v.doc), markOf(v.doc), nil
 }
 
 func markOf(doc *state.Document) mark { return mark{seq: doc.Seq, nonce: doc.Nonce} }
@@ -163,17 +165,19 @@ func (s *Session) save(ctx context.Context, doc *state.Document, change store.Ch
 			*doc = *next
 			return nil
 		case found == nil && final(failed):
+			s.doubt = append(s.doubt, markOf(next))
 			return failed
 		case found == nil:
 			err = nil // unchanged so far: the same bytes once more
-		case rebase && merge(s.base, s.key, doc, found.doc):
-			s.adopt(*found)
+		case slices.Contains(s.doubt, markOf(found.doc)), rebase && merge(s.base, s.key, doc, found.doc):
+			s.adopt(*found) // an earlier write of our own, landed late, or decisions alone
 			next, err = s.prepare(doc, note, &change)
 		default:
 			return conflict(s.key, s.at.seq, found.doc, failed)
 		}
 		last = failed
 	}
+	s.doubt = append(s.doubt, markOf(next))
 	return unsure(s.key, next.Seq, last)
 }
 

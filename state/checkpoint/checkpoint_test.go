@@ -190,6 +190,37 @@ func TestConflict(t *testing.T) {
 	save(t, slow, again, "after reading again")
 }
 
+// TestOwnLateWriteIsNoConflict: a write that nobody could tell of lands after
+// all, before the same process writes again.
+func TestOwnLateWriteIsNoConflict(t *testing.T) {
+	place := seeded(t, nonces())
+	process := place.Again()
+	down := false
+	process.Hook = func(op, _ string) memory.Fault {
+		switch {
+		case !down:
+			return memory.None
+		case op == "put":
+			return memory.Late
+		}
+		return memory.Refused
+	}
+	session, doc := loaded(t, process, nonces())
+	down = true
+	for i := range 2 { // the first of them will land
+		doc.Rollout.Steps = append(doc.Rollout.Steps, state.Step{Name: fmt.Sprint("step ", i), State: state.Done})
+		unsure(t, session.Save(t.Context(), doc, "in doubt", nil, nil))
+	}
+	place.Settle()
+	down = false
+	doc.Rollout.Status = state.Waiting
+	save(t, session, doc, "waiting")
+	_, found := loaded(t, place, nonces())
+	if found.Seq != 3 || found.Rollout.Status != state.Waiting || len(found.Rollout.Steps) != 2 {
+		t.Fatalf("write %d, %+v, expected the third with both steps", found.Seq, found.Rollout)
+	}
+}
+
 func TestRefusedDocumentIsNotSent(t *testing.T) {
 	place := &stubborn{Store: seeded(t, nonces()), err: errors.New("not asked")}
 	session, doc := loaded(t, place, nonces())

@@ -80,6 +80,11 @@ func TestConformanceOverHTTP(t *testing.T) {
 	})
 }
 
+func TestRacingProcessesOverHTTP(t *testing.T) {
+	t.Setenv("MANENT_GIT_TOKEN", token)
+	storetest.RaceProcesses(t, "git:"+server(t, bare(t), guarded(basic("x-access-token"))))
+}
+
 // TestWaysToAuthenticate: whatever the checkout has, the store uses.
 func TestWaysToAuthenticate(t *testing.T) {
 	tests := []struct {
