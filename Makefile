@@ -98,7 +98,8 @@ peers: ## install or build the real servers of the tests
 test-peers: ## tests against the real servers that make peers brings
 	@packages="$(peers)"; \
 	[ -n "$$packages" ] || { echo "no test has the build tag peers"; exit 1; }; \
-	MANENT_PEERS_BIN=$(BIN) PATH=$$PATH:/usr/sbin $(GO) test -tags peers -race -count=1 -timeout 10m $$packages
+	tests=$$({ git grep -l --untracked '^//go:build peers' -- '*_test.go' || true; } | xargs grep -hoE '^func Test[A-Za-z0-9_]+' | sed 's/^func //' | sort -u | paste -sd '|'); \
+	MANENT_PEERS_BIN=$(BIN) PATH=$$PATH:/usr/sbin $(GO) test -tags peers -race -count=1 -timeout 10m -parallel 6 -run "^($$tests)$$" $$packages
 
 .PHONY: bench
 bench: ## benchmarks

@@ -47,7 +47,8 @@ traffic:
 // that it arrives late, when the next process has already written; and while
 // it watches. The same command again ends in the place where an undisturbed
 // rollout ends.
-func TestKilled(t *testing.T) {
+func TestPeersKilled(t *testing.T) {
+	t.Parallel()
 	for _, rollout := range []struct {
 		name   string
 		every  int64 // the last but one of so many of the candidate's requests fails
@@ -92,7 +93,8 @@ func TestKilled(t *testing.T) {
 
 // A signal while a call is under way: no new write begins, the call gets its
 // grace and no more, and the same command goes on.
-func TestSignalled(t *testing.T) {
+func TestPeersSignalled(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +135,7 @@ func newKillShop(t *testing.T, every int64) killShop {
 	s.vars["ADMIN"] = s.toll.url
 	s.configure(killConfig)
 	s.b.every.Store(every)
-	s.crowd(100)
+	s.crowd(40)
 	return s
 }
 
@@ -154,7 +156,7 @@ func (s killShop) ends(code int, want ending) {
 	}
 }
 
-// ending is where a rollout ends: what is stored, and what the proxy does,
+// ending is where a rollout ends: what is stored, and what the router does,
 // without times, names of rollouts, and counts of tries.
 type ending struct {
 	Status  state.Status
@@ -164,15 +166,20 @@ type ending struct {
 	Stages  []string
 	Passes  []state.Pass
 	Lease   *state.Lease
-	Proxy   string
+	Router  string   // what it holds
 	Serves  []string // slots that answer
 }
 
 func (s killShop) ending() ending {
 	s.t.Helper()
+	return s.endingAt(s.toll.weights())
+}
+
+func (s *shop) endingAt(router string) ending {
+	s.t.Helper()
 	doc, _ := s.status()
 	r := doc.Rollout
-	e := ending{Status: r.Status, Attempt: r.Attempt, Passes: doc.Passes, Lease: doc.Lease, Proxy: s.toll.weights()}
+	e := ending{Status: r.Status, Attempt: r.Attempt, Passes: doc.Passes, Lease: doc.Lease, Router: router}
 	if r.Failure != nil {
 		e.Failed = r.Failure.Step
 	}
@@ -186,6 +193,7 @@ func (s killShop) ending() ending {
 		for _, release := range []*state.Release{&e.Passes[i].Slots.A, &e.Passes[i].Slots.B} {
 			delete(release.Ref, state.RefRollout)
 		}
+		e.Passes[i].Unsettled = time.Time{}
 		for j := range e.Passes[i].Weights {
 			e.Passes[i].Weights[j].ID = "" // a port
 		}

@@ -51,6 +51,7 @@ func settings() []setting {
 // Real requests move from slot a to slot b in five steps, none of them fails,
 // and they stay there.
 func TestPeersPromoted(t *testing.T) {
+	t.Parallel()
 	for _, where := range settings() {
 		t.Run(where.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,6 +85,7 @@ func TestPeersPromoted(t *testing.T) {
 // A candidate that answers one request in twenty with an error is returned by
 // itself, and gets no request afterwards.
 func TestPeersReturned(t *testing.T) {
+	t.Parallel()
 	for _, where := range settings() {
 		t.Run(where.name, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +116,7 @@ func TestPeersReturned(t *testing.T) {
 // pauses, with the share as it was found. Approved, it goes on from its own
 // share; rejected, it returns.
 func TestPeersDrift(t *testing.T) {
+	t.Parallel()
 	for _, verb := range []string{"approve", "reject"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
