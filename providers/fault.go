@@ -14,21 +14,21 @@ import (
 type Kind uint8
 
 const (
-	// Unknown: nobody can say whether the call was carried out: a lost
+	// Unknown means: nobody can say whether the call was carried out: a lost
 	// answer, a truncated body, a deadline. The zero value, so that an error
 	// nobody classified is never taken for a definite no.
 	Unknown Kind = iota
-	// Unavailable: the system did not serve the call (5xx, connection refused).
+	// Unavailable means: the system did not serve the call (5xx, connection refused).
 	Unavailable
-	// Throttled: the system asks to come back later (429).
+	// Throttled means: the system asks to come back later (429).
 	Throttled
-	// Denied: the credentials are missing or insufficient (401, 403).
+	// Denied means: the credentials are missing or insufficient (401, 403).
 	Denied
-	// NotFound: the object the call names does not exist (404).
+	// NotFound means: the object the call names does not exist (404).
 	NotFound
-	// Invalid: the system read the request and refused it as wrong (400, 422).
+	// Invalid means: the system read the request and refused it as wrong (400, 422).
 	Invalid
-	// Conflict: the system itself said that what it holds is not what the
+	// Conflict means: the system itself said that what it holds is not what the
 	// caller expected (409, 412). A network error is never a conflict.
 	Conflict
 )

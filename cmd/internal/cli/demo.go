@@ -80,7 +80,11 @@ func (a *app) demo(ctx context.Context, f demoFlags) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	defer w.close()
+	defer func() {
+		if err := w.close(); err != nil {
+			a.warn("%v", err)
+		}
+	}()
 	a.screen.say(fmt.Sprintf("version %s in slot a has all traffic, %d requests a second; version %s waits in slot b",
 		demoStable, f.rate, demoCandidate))
 	code := a.again(dir, a.stdout).execute(ctx, []string{"run", "-c", w.config, "--version", demoCandidate})
@@ -146,12 +150,13 @@ type demoWorld struct {
 	proxy  chan error
 }
 
-func (w *demoWorld) close() {
+func (w *demoWorld) close() error {
 	w.stop()
-	_ = <-w.proxy // on loopback, at the end of the process
+	all := []error{<-w.proxy}
 	for _, end := range w.ends {
-		_ = end() // on loopback, at the end of the process
+		all = append(all, end())
 	}
+	return errors.Join(all...)
 }
 
 func openDemo(ctx context.Context, f demoFlags, fault float64, dir string) (*demoWorld, error) {
@@ -179,8 +184,7 @@ func openDemo(ctx context.Context, f demoFlags, fault float64, dir string) (*dem
 	case at := <-ready:
 		w.load = demo.StartLoad(ctx, "http://"+at[0]+"/", f.rate)
 		if err := os.WriteFile(w.config, []byte(f.yaml(dir, at[1])), 0o644); err != nil {
-			w.close()
-			return nil, err
+			return nil, errors.Join(err, w.close())
 		}
 	}
 	return w, nil
