@@ -140,7 +140,7 @@ func (a *app) openStore(address string) (store.Store, error) {
 func (a *app) close() {
 	for _, c := range a.closers {
 		if err := c.Close(); err != nil {
-			a.warn("%v", err)
+			a.warn(err)
 		}
 	}
 	a.closers = nil

@@ -82,7 +82,7 @@ func (a *app) demo(ctx context.Context, f demoFlags) (view, error) {
 	}
 	defer func() {
 		if err := w.close(); err != nil {
-			a.warn("%v", err)
+			a.warn(err)
 		}
 	}()
 	a.screen.say(fmt.Sprintf("version %s in slot a has all traffic, %d requests a second; version %s waits in slot b",

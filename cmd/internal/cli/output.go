@@ -105,7 +105,7 @@ func (a *app) handOn(doc callJSON) {
 		values["rollout"], values["version"], values["status"] = r.ID, r.Version, string(r.Status)
 	}
 	if err := p.Output(values); err != nil {
-		a.warn("%v", err)
+		a.warn(err)
 	}
 }
 
@@ -170,6 +170,6 @@ func (a *app) complain(message, hint string) {
 }
 
 // warn writes a warning to stderr.
-func (a *app) warn(format string, args ...any) {
-	a.complain("manent: warning: "+fmt.Sprintf(format, args...), "")
+func (a *app) warn(err error) {
+	a.complain("manent: warning: "+err.Error(), "")
 }

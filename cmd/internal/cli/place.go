@@ -143,7 +143,7 @@ func (a *app) engine(ctx context.Context, p place) (*runner.Engine, error) {
 	e := &runner.Engine{State: checkpoint.Open(p.store, p.key, a.now, checkpoint.Nonce), World: base}
 	e.Wire = func(cfg config.Config) (runner.World, error) {
 		if err := a.host.Resolve(ctx, cfg.Secrets); err != nil {
-			a.warn("%v", err) // the step that needs it says what follows
+			a.warn(err) // the step that needs it says what follows
 		}
 		return a.host.Connect(base, cfg)
 	}
