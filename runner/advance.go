@@ -52,6 +52,12 @@ func (s *session) advance(ctx context.Context) (Outcome, error) {
 		if s.e.DryRun {
 			return s.preview(ctx, act, now)
 		}
+		if s.e.backOnly && act.Do != DoNothing && act.Do != DoReturn && act.Do != DoReturned {
+			return Outcome{}, &HeldError{
+				Reason: fmt.Sprintf("rollout %s is %s and not on its way back", s.doc.Rollout.ID, s.doc.Rollout.Status),
+				Hint:   fmt.Sprintf("`manent revert --version %s` turns it around from any state", s.doc.Rollout.Version),
+			}
+		}
 		switch act.Do {
 		case DoNothing:
 			return s.finish(ctx, terminal(s.doc.Rollout))
@@ -97,7 +103,7 @@ func (s *session) perform(ctx context.Context, act Action, now time.Time) (out O
 		out, err = s.hold(ctx, c, res)
 		return out, false, err
 	}
-	if act.Do == DoComplete || act.Do == DoReturn {
+	if act.Do == DoComplete || act.Do == DoReturn || act.Do == DoReturned {
 		out, err = s.finish(ctx, ended(s.doc.Rollout, step.Name, res))
 		return out, false, err
 	}
@@ -112,6 +118,8 @@ func (s *session) stepOf(act Action) plan.Step {
 	case DoReturn:
 		n := plan.Name{Kind: plan.Revert, Pass: act.Pass}
 		return plan.Step{Name: n.String(), Kind: plan.Revert, Pass: act.Pass}
+	case DoReturned:
+		return plan.Step{Name: "returned"}
 	case DoComplete:
 		return plan.Step{Name: "complete"}
 	}
@@ -122,7 +130,7 @@ func enter(ctx context.Context, c *call) (result, error) {
 	switch {
 	case c.step.Name == "complete":
 		return complete(ctx, c)
-	case c.step.Kind == plan.Revert && c.pass == nil:
+	case c.step.Name == "returned":
 		return returned(c)
 	}
 	return kindOf(c.step.Kind).perform(ctx, c)
@@ -209,6 +217,9 @@ func terminal(r *state.Rollout) Outcome {
 	}
 	if r.Failure != nil {
 		out.Step, out.Message, out.Remedy = r.Failure.Step, r.Failure.Reason, r.Failure.Remedy
+	}
+	if out.Remedy == "" {
+		out.Remedy = fmt.Sprintf("`manent retry --version %s` starts a new attempt", r.Version)
 	}
 	return out
 }

@@ -79,9 +79,23 @@ func (w Word) matches(d *state.Document, now time.Time) error {
 	case !r.Pause.Until.IsZero() && !now.Before(r.Pause.Until):
 		return &UsageError{Reason: fmt.Sprintf("the time to answer pause %s ended at %s, it counts as rejected", r.Pause.ID, r.Pause.Until.UTC().Format(time.RFC3339)),
 			Hint: "the next `manent run` or `manent resume` returns traffic; then `manent retry`"}
+	case w.Verb == "approve" && answered(r) != nil:
+		by := answered(r)
+		return &UsageError{Reason: fmt.Sprintf("pause %s was answered by %s at %s (%s)", r.Pause.ID, by.Who, by.At.UTC().Format(time.RFC3339), by.Verb),
+			Hint: "the next `manent run` acts on it; `manent reject` and `manent revert` still bring traffic back"}
 	case w.Seen != r.Pause.Seen:
 		return &UsageError{Reason: fmt.Sprintf("the decision names weights %q, the pause is about %q", w.Seen, r.Pause.Seen),
 			Hint: "look at the weights with `manent status`, then add --seen " + r.Pause.Seen}
+	}
+	return nil
+}
+
+// answered returns the decision on the open pause that nobody has acted on yet.
+func answered(r *state.Rollout) *state.Decision {
+	for i := range r.Decisions {
+		if d := &r.Decisions[i]; !d.Applied && d.Attempt == r.Attempt && d.Pause == r.Pause.ID {
+			return d
+		}
 	}
 	return nil
 }
@@ -113,5 +127,7 @@ func retired(d *state.Document) bool {
 // Back drives a return until the router confirms, waiting for the process
 // that holds the lease. It succeeds only when traffic is back.
 func (e *Engine) Back(ctx context.Context) (Outcome, error) {
-	return e.drive(ctx, RunOptions{NoWait: e.NoWait})
+	back := *e
+	back.backOnly = true
+	return back.drive(ctx, RunOptions{NoWait: e.NoWait})
 }

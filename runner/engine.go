@@ -88,7 +88,8 @@ type Engine struct {
 	DryRun bool // read everything, write nothing
 	NoWait bool // never poll or sleep: report "not yet" at once
 
-	watch checkpoint.Watch // since when a lease of another process stands still
+	backOnly bool             // nothing but the way back
+	watch    checkpoint.Watch // since when a lease of another process stands still
 
 	// Only is the id of the rollout that may be acted on; another one in its
 	// place is a HeldError. Begin sets it to the rollout it began or found.

@@ -96,8 +96,18 @@ func (e *Engine) servesAlready(ctx context.Context, version string) (Outcome, er
 				Remedy:  wayBack(s.doc.Rollout, version, c.pass.Serving),
 			}, nil
 		}
+		if ok, err := c.settled(ctx, seen.Weights(), nil); err != nil || !ok {
+			return Outcome{}, &UnsureError{Err: fmt.Errorf("version %s is recorded as serving, but the router's weights are not seen in force: %w", version, orNotYet(err))}
+		}
 	}
 	return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", version)}, nil
+}
+
+func orNotYet(err error) error {
+	if err == nil {
+		return errors.New("not yet")
+	}
+	return err
 }
 
 // wayBack says what brings all traffic to the serving slot.

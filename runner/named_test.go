@@ -301,3 +301,67 @@ func TestLeaseIsNotTakenEarly(t *testing.T) {
 	}
 	shares(t, s, "a 95, b 5")
 }
+
+// TestRejectAfterApprove: a no that was recorded while the question was open
+// wins over a yes that nobody has acted on, and one that lost the race to it
+// still brings traffic back. reject never raises a share.
+func TestRejectAfterApprove(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint("recorded while the yes was acted on ", late), func(t *testing.T) {
+			s := newSim(t, routertest.MemoryOptions{})
+			s.cfg.Rollout.ApprovalsBetween = []string{"5"}
+			is(t, run(t, s, "v2", runner.RunOptions{}), runner.Approval)
+			pause := s.doc().Rollout.Pause.ID
+			decide(t, s, runner.Word{Verb: "approve", Version: "v2", Pause: pause})
+			if late {
+				s.onRead = func() { s.onRead = nil; reject(t, s, pause) }
+				is(t, run(t, s, "v2", runner.RunOptions{}), runner.Failure)
+			} else {
+				reject(t, s, pause)
+			}
+			out, err := s.process().Back(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			is(t, out, runner.Failure)
+			if r := s.doc().Rollout; r.Status != state.Returned || r.Step("traffic@50") != nil {
+				t.Fatalf("rollout is %s, traffic@50 %+v; want returned from 5 %%", r.Status, r.Step("traffic@50"))
+			}
+			shares(t, s, "a 100, b 0")
+		})
+	}
+}
+
+// TestSecondAnswerIsRefused: a question takes one yes.
+func TestSecondAnswerIsRefused(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	s.cfg.Rollout.ApprovalsBetween = []string{"5"}
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Approval)
+	w := runner.Word{Verb: "approve", Version: "v2", Pause: s.doc().Rollout.Pause.ID}
+	decide(t, s, w)
+	err := s.process().Decide(context.Background(), w)
+	if _, ok := errors.AsType[*runner.UsageError](err); !ok || !strings.Contains(err.Error(), "answered by ann") {
+		t.Fatalf("error %v, want a UsageError that says who has answered", err)
+	}
+	_ = s.sleepAlive(2 * time.Hour)
+}
+
+// TestBackNeverGoesForward: a return that finds a rollout going on leaves it.
+func TestBackNeverGoesForward(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	is(t, run(t, s, "v2", runner.RunOptions{Until: "traffic@50"}), runner.Reached)
+	_, err := s.process().Back(context.Background())
+	if _, ok := errors.AsType[*runner.HeldError](err); !ok {
+		t.Fatalf("error %v, want a HeldError", err)
+	}
+	shares(t, s, "a 95, b 5")
+}
+
+// reject is another process's, beside the one that runs.
+func reject(t *testing.T, s *sim, pause string) {
+	t.Helper()
+	w := runner.Word{Verb: "reject", Version: "v2", Pause: pause, Who: "bob", From: "test"}
+	if err := s.engineOn(s.store.Again(), 77).Decide(context.Background(), w); err != nil {
+		t.Error(err)
+	}
+}

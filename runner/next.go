@@ -18,6 +18,7 @@ const (
 	DoWait     Do = "wait"     // nothing before Until
 	DoAsk      Do = "ask"      // a person has to decide
 	DoReturn   Do = "return"   // go on with the way back
+	DoReturned Do = "returned" // end a return that has nothing (more) to move
 	DoComplete Do = "complete" // prove that the new version serves, and end
 	DoNothing  Do = "nothing"  // the rollout is terminal
 )
@@ -41,7 +42,7 @@ func Next(p plan.Plan, d *state.Document, cfg config.Config, now time.Time) Acti
 	case r.Status == state.Returning && len(r.Return.Passes) > 0:
 		return Action{Do: DoReturn, Pass: r.Return.Passes[0]}
 	case r.Status == state.Returning:
-		return Action{Do: DoReturn}
+		return Action{Do: DoReturned}
 	case r.Pause != nil:
 		return Action{Do: DoAsk, Until: r.Pause.Until, Reason: r.Pause.Reason}
 	}
@@ -136,13 +137,15 @@ func Apply(p plan.Plan, d *state.Document, cfg config.Config, now time.Time) boo
 		return false
 	}
 	changed := false
-	for i := range r.Decisions {
-		dec := &r.Decisions[i]
-		if dec.Applied || dec.Attempt != r.Attempt {
-			continue
-		}
-		if applyDecision(p, d, cfg, dec, now) {
-			dec.Applied, changed = true, true
+	for _, verb := range []string{"revert", "reject", "approve"} { // a no comes before any yes
+		for i := range r.Decisions {
+			dec := &r.Decisions[i]
+			if dec.Verb != verb || dec.Applied || dec.Attempt != r.Attempt {
+				continue
+			}
+			if applyDecision(p, d, cfg, dec, now) {
+				dec.Applied, changed = true, true
+			}
 		}
 	}
 	if r.Pause != nil && r.Pause.Kind == state.PauseApproval && !r.Pause.Until.IsZero() && !now.Before(r.Pause.Until) {
@@ -165,11 +168,13 @@ func applyDecision(p plan.Plan, d *state.Document, cfg config.Config, dec *state
 			beginReturn(p, d, cfg, state.Failure{Step: currentStep(p, r), Reason: "reverted by " + by, At: now}, true)
 		}
 		return true
-	case r.Pause == nil || dec.Pause != r.Pause.ID:
-		return r.Status.Terminal() || r.Status == state.Returning
-	case dec.Verb == "reject":
-		beginReturn(p, d, cfg, state.Failure{Step: r.Pause.Step, Reason: "rejected by " + by, At: now}, true)
+	case r.Status.Terminal() || r.Status == state.Returning:
 		return true
+	case dec.Verb == "reject": // it named an open pause when it was recorded, whatever came first
+		beginReturn(p, d, cfg, state.Failure{Step: currentStep(p, r), Reason: "rejected by " + by, At: now}, true)
+		return true
+	case r.Pause == nil || dec.Pause != r.Pause.ID:
+		return false
 	case dec.Verb == "approve" && dec.Seen == r.Pause.Seen:
 		approve(d, dec)
 		return true

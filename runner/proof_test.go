@@ -60,13 +60,11 @@ func release(s *sim, e *runner.Engine, version string, answer func(runner.Outcom
 
 // sweep lets an hour pass and scales down what is due.
 func sweep(s *sim, e *runner.Engine) error {
-	for range 3 {
-		if _, err := e.Resume(context.Background()); err != nil {
-			return err
-		}
-		if err := s.sleep(context.Background(), 31*time.Minute); err != nil {
-			return err
-		}
+	if _, err := e.Resume(context.Background()); err != nil {
+		return err
+	}
+	if err := s.sleep(context.Background(), 31*time.Minute); err != nil {
+		return err
 	}
 	_, err := e.Resume(context.Background())
 	return err
@@ -101,6 +99,7 @@ func scenarios() []scenario {
 		}, play: one, want: "v2 completed, a 100, b 0"},
 		{name: "superseded", setup: func(s *sim) { s.cfg.Rollout.OnNewVersion = "supersede" }, play: superseded, want: "v3 completed, a 0, b 100"},
 		{name: "reverted on its way", setup: plain, play: revertedAt("50%"), want: "v2 returned, a 100, b 0"},
+		{name: "reverted before anything was claimed", setup: plain, play: revertedAt("traffic:prepare"), want: "v2 returned, a 100, b 0"},
 		{name: "reverted at once", setup: plain, play: revertedAt("gate@traffic@5"), want: "v2 returned, a 100, b 0"},
 		{name: "reverted after completion", setup: plain, play: revertedAt("done"), want: "v2 returned, a 100, b 0"},
 		{name: "without testers, scaler or promotion", setup: func(s *sim) { s.bare = true }, play: one, want: "v2 completed, a 0, b 100"},
@@ -307,13 +306,13 @@ func enumerate(t *testing.T, sc scenario) (cases int64) {
 	return cases
 }
 
-// faultsOf lists what can befall a call. A read that was answered and one that
-// was not leave the same world behind.
+// faultsOf lists what can befall a call. A read leaves the same world behind
+// whether it was refused, lost or not answered.
 func faultsOf(write bool) []fault {
 	if write {
 		return []fault{killedBefore, killedAfter, refused, lost, unanswered, lateNext, lateWindow}
 	}
-	return []fault{killedBefore, refused, lost}
+	return []fault{killedBefore, lost}
 }
 
 // holds fails when a promise was broken on the way.

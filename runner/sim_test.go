@@ -75,6 +75,7 @@ type sim struct {
 	down       map[string]bool // parts that cannot be reached
 	downWrites bool            // no part takes a write
 	onWrite    func()          // called in front of every write of weights
+	onRead     func()          // called in front of every read of weights
 	race       *race           // several processes at once; nil for one
 
 	cached    *state.Document // as of the revision
@@ -182,6 +183,9 @@ func (s *sim) later(f fault, do func()) {
 func (s *sim) routerFault(p routertest.Point) routertest.Fault {
 	if s.onWrite != nil && p.Op == routertest.OpWrite {
 		s.onWrite()
+	}
+	if s.onRead != nil && p.Op == routertest.OpRead {
+		s.onRead()
 	}
 	if s.down[p.Part] || s.downWrites && p.Op == routertest.OpWrite {
 		return routertest.Fault{Mode: routertest.Refused, Kind: providers.Unavailable}

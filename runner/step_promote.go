@@ -99,5 +99,12 @@ func (c *call) serves(ctx context.Context) (result, error) {
 	if share := seen.Share(other); share > 0 {
 		return result{}, fmt.Errorf("the router gives slot %s %v %%, expected 0: version %s does not serve alone", other, share, c.doc.Rollout.Version)
 	}
+	ok, err := c.settled(ctx, c.pass.Weights, nil)
+	if err != nil {
+		return orFailed(fmt.Errorf("see weights in force: %w", err))
+	}
+	if !ok {
+		return c.notYet("the weights are written but not in force at the data plane"), nil
+	}
 	return result{}, nil
 }
