@@ -139,7 +139,7 @@ func endingOfError(err error) ending {
 		return e
 	}
 	if errors.Is(err, context.Canceled) {
-		e.Code, e.Message = exitNotYet, "interrupted; nothing new was begun"
+		e.Code, e.Message = exitNotYet, "interrupted: nothing new was begun, what was under way got 5 s to end and will be found as it is"
 		e.Hint = "the same command continues"
 		return e
 	}
@@ -166,7 +166,11 @@ func beforehand(err error) error {
 
 // exitAtOnce ends the process where it stands, after a second signal: nobody
 // can say how far the call in flight came.
-func exitAtOnce() { os.Exit(exitUnsure) }
+func exitAtOnce() {
+	fmt.Fprintln(os.Stderr, "manent: could not tell: interrupted twice, nothing was waited for")
+	fmt.Fprintln(os.Stderr, "hint: run the same command again, it continues from what it finds")
+	os.Exit(exitUnsure)
+}
 
 // unreturned is the ending of a return that was asked for and could not be
 // driven to its end, whatever kept it.

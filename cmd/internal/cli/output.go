@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (a *app) show(verb string, v view, err error) int {
 	if a.json {
 		a.showJSON(verb, v, end, err)
 	} else if v.Text != "" {
-		a.print(strings.TrimSuffix(v.Text, "\n"))
+		a.print(a.runnable(strings.TrimSuffix(v.Text, "\n")))
 	}
 	a.showEnd(end, err, v)
 	if v.Outcome != nil {
@@ -165,8 +166,27 @@ func (a *app) print(text string) { _, _ = fmt.Fprintln(a.stdout, a.redactor.Clea
 func (a *app) complain(message, hint string) {
 	_, _ = fmt.Fprintln(a.stderr, a.redactor.Clean(message))
 	if hint != "" {
-		_, _ = fmt.Fprintln(a.stderr, a.redactor.Clean("hint: "+hint))
+		_, _ = fmt.Fprintln(a.stderr, a.redactor.Clean("hint: "+a.runnable(hint)))
 	}
+}
+
+// runnable makes the commands in a text work as they are printed: with the
+// configuration that this call was given.
+func (a *app) runnable(text string) string {
+	if a.file == "" {
+		return text
+	}
+	file := a.file
+	if strings.ContainsAny(file, " '\"$\\") {
+		file = "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+	}
+	verbs := regexp.MustCompile(`manent (run|step|status|activity|approve|reject|revert|retry|resume|unlock|doctor)\b( -c| -h| --help)?`)
+	return verbs.ReplaceAllStringFunc(text, func(call string) string {
+		if strings.Contains(call, " -") {
+			return call
+		}
+		return call + " -c " + file
+	})
 }
 
 // warn writes a warning to stderr.

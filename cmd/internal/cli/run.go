@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,9 @@ func (f runFlags) request(p place) runner.Request {
 func (a *app) begin(ctx context.Context, f runFlags) (place, *state.Document, error) {
 	if f.version == "" {
 		return place{}, nil, need("--version VERSION", "no version is named")
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+@:/~-]{0,199}$`).MatchString(f.version) {
+		return place{}, nil, usage("such as 2.0, v2.0-rc.1 or sha256:…", "version %q, expected at most 200 letters, digits and . _ + @ : / ~ -, beginning with a letter or digit", f.version)
 	}
 	if a.file == "" {
 		return place{}, nil, need("-c FILE", "no configuration is named")

@@ -52,7 +52,7 @@ func (c *Client) findRemote(ctx context.Context) (*remote, error) {
 	}
 	address, err := c.addressIn(all)
 	if err != nil {
-		return nil, &providers.Fault{Kind: providers.Invalid, Err: err}
+		return nil, &providers.Fault{Kind: providers.Invalid, Err: err, Hint: "add the remote, or name a place with state: git:<url>, file:<dir> or s3://…"}
 	}
 	return c.compose(address, all)
 }
