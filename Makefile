@@ -102,8 +102,9 @@ test-peers: ## tests against the real servers that make peers brings
 	MANENT_PEERS_BIN=$(BIN) PATH=$$PATH:/usr/sbin $(GO) test -tags peers -race -count=1 -timeout 10m -parallel 6 -run "^($$tests)$$" $$packages
 
 .PHONY: bench
-bench: ## benchmarks
+bench: ## benchmarks, and a table of what the design sets a goal for
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	@PATH=$$PATH:/usr/sbin $(GO) test -tags peers -run '^$$' -bench '^BenchmarkFigures$$' -benchtime 1x -timeout 20m ./cmd/manent | grep -vE '^ +[a-z_]+\.go:|output truncated|--- BENCH'
 
 .PHONY: build
 build: ## dist/manent, stripped and static, within its size

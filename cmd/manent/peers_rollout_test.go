@@ -26,8 +26,6 @@ rollout:
         max: 0.02
       - name: more-errors
         query: sum(rate(http_requests_total{slot="{track}",code="500"}[2s])) / sum(rate(http_requests_total{slot="{track}"}[2s]))
-        samplesQuery: sum(increase(http_requests_total{slot="{track}"}[2s]))
-        minSamples: 1
         compare: stable
         maxDelta: 0.02
 `

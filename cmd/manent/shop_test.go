@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,17 +25,18 @@ import (
 // shop is a service in two slots that a rollout of manent, always a process
 // of its own, moves traffic between. Real requests go to front.
 type shop struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string // of the configuration, and of every manent
 	a, b   *release
 	front  string            // URL that clients use
 	vars   map[string]string // what stands for $NAME in the configuration
 	env    []string          // more of the environment of manent
 	config string
+	binary string // of manent; "": the one in PATH
 }
 
 // newShop starts the service's two versions.
-func newShop(t *testing.T) *shop {
+func newShop(t testing.TB) *shop {
 	s := &shop{t: t, dir: t.TempDir(), a: startRelease(t, "a"), b: startRelease(t, "b")}
 	s.vars = map[string]string{"A": s.a.url, "B": s.b.url, "DIR": s.dir}
 	return s
@@ -51,7 +53,7 @@ type release struct {
 	last   atomic.Int64 // when a request came last, Unix nanoseconds
 }
 
-func startRelease(t *testing.T, slot string) *release {
+func startRelease(t testing.TB, slot string) *release {
 	v := &release{slot: slot}
 	server := httptest.NewServer(v)
 	t.Cleanup(server.Close)
@@ -108,12 +110,10 @@ func (s *shop) configure(text string) {
 }
 
 // proxy runs manent proxy in front of the service until the test ends.
-func (s *shop) proxy(more ...string) {
+func (s *shop) proxy() {
 	s.t.Helper()
-	cmd := s.command(s.t.Context(), append([]string{
-		"proxy", "--json", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-		"--slot", "a=" + s.a.url, "--slot", "b=" + s.b.url, "--log", "access.log",
-	}, more...)...)
+	cmd := s.command(s.t.Context(), "proxy", "--json", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--slot", "a="+s.a.url, "--slot", "b="+s.b.url, "--log", "access.log")
 	said := &transcript{}
 	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
@@ -136,21 +136,26 @@ func (s *shop) proxy(more ...string) {
 
 // command is manent with these arguments.
 func (s *shop) command(ctx context.Context, args ...string) *exec.Cmd {
-	path, err := exec.LookPath("manent")
+	path, err := exec.LookPath(cmp.Or(s.binary, "manent"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append([]string{
+	cmd.Env = s.environ()
+	return cmd
+}
+
+// environ is the environment of manent.
+func (s *shop) environ() []string {
+	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TMPDIR=" + s.t.TempDir(), "USER=alice", "NO_PROXY=*", "GIT_CONFIG_NOSYSTEM=1",
 	}, s.env...)
-	return cmd
 }
 
 // running is a manent that was started.
 type running struct {
-	t        *testing.T
+	t        testing.TB
 	cmd      *exec.Cmd
 	out, err transcript
 	ended    chan struct{} // closed when the process is gone
@@ -278,7 +283,7 @@ func (r *running) reaches(where <-chan struct{}) {
 }
 
 // eventually waits until something is so.
-func eventually(t *testing.T, so func() error) {
+func eventually(t testing.TB, so func() error) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		err := so()

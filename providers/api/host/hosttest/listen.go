@@ -9,7 +9,7 @@ import (
 )
 
 // Listen listens on a free port of loopback, until the test closes it.
-func Listen(t *testing.T) net.Listener {
+func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -19,7 +19,7 @@ func Listen(t *testing.T) net.Listener {
 }
 
 // FreeAddress is an address on loopback that nobody listens on.
-func FreeAddress(t *testing.T) string {
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l := Listen(t)
 	defer func() { _ = l.Close() }()
@@ -27,7 +27,7 @@ func FreeAddress(t *testing.T) string {
 }
 
 // Await waits until somebody listens on an address.
-func Await(t *testing.T, address string) {
+func Await(t testing.TB, address string) {
 	t.Helper()
 	Until(t, "somebody listens on "+address, func() bool {
 		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", address)
@@ -39,7 +39,7 @@ func Await(t *testing.T, address string) {
 }
 
 // Until looks until ok, for at most 10 s.
-func Until(t *testing.T, what string, ok func() bool) {
+func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	end := time.NewTimer(10 * time.Second)
 	defer end.Stop()
@@ -54,7 +54,7 @@ func Until(t *testing.T, what string, ok func() bool) {
 
 // Daemon starts a server's program and ends it with SIGTERM when the test
 // ends; if the test failed, with what log returns in the test's output.
-func Daemon(t *testing.T, log func() string, program string, args ...string) {
+func Daemon(t testing.TB, log func() string, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...) // its end comes before the cleanups
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

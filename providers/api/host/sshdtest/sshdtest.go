@@ -31,7 +31,7 @@ type Server struct {
 	Key        string // with this private key, in PEM
 	KnownHosts string // line for Address
 
-	t      *testing.T
+	t      testing.TB
 	direct string // where sshd itself listens
 	mu     sync.Mutex
 	down   bool
@@ -39,7 +39,7 @@ type Server struct {
 }
 
 // Start runs an sshd until the test ends.
-func Start(t *testing.T) *Server {
+func Start(t testing.TB) *Server {
 	t.Helper()
 	if os.Getuid() == 0 {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it for its unprivileged half
@@ -62,7 +62,7 @@ func Start(t *testing.T) *Server {
 	return s
 }
 
-func newKey(t *testing.T) (ssh.PublicKey, string) {
+func newKey(t testing.TB) (ssh.PublicKey, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -79,7 +79,7 @@ func newKey(t *testing.T) (ssh.PublicKey, string) {
 	return key, string(pem.EncodeToMemory(block))
 }
 
-func write(t *testing.T, path, content string) {
+func write(t testing.TB, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ type Backend struct {
 }
 
 // StartBackend starts one until the test ends.
-func StartBackend(t *testing.T, name string, handler http.Handler) *Backend {
+func StartBackend(t testing.TB, name string, handler http.Handler) *Backend {
 	t.Helper()
 	b := &Backend{Name: name, Handler: handler}
 	b.server = httptest.NewServer(b)

@@ -23,12 +23,12 @@ type Nginx struct {
 	Address string   // 127.0.0.1:port for a server of the configuration, free so far
 	Status  string   // another one, for a status location
 
-	t *testing.T
+	t testing.TB
 }
 
 // New prepares an instance with a number of workers and no server. Its http
 // block includes conf.d/*.conf.
-func New(t *testing.T, workers int) *Nginx {
+func New(t testing.TB, workers int) *Nginx {
 	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // promtool, on a loopback port until the test ends, and returns its address.
 // samples is a text in the OpenMetrics format with a time on each sample and
 // "# EOF" at its end; the server holds exactly these, whenever they are from.
-func Start(t *testing.T, samples string) string {
+func Start(t testing.TB, samples string) string {
 	t.Helper()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -36,7 +36,7 @@ func Start(t *testing.T, samples string) string {
 
 // Scrape runs the real program as Start does, without samples of its own: it
 // reads /metrics of the targets (host:port) at every interval.
-func Scrape(t *testing.T, interval time.Duration, targets ...string) string {
+func Scrape(t testing.TB, interval time.Duration, targets ...string) string {
 	t.Helper()
 	return run(t, t.TempDir(), fmt.Sprintf(`global: {scrape_interval: %s, scrape_timeout: %[1]s}
 scrape_configs:
@@ -47,7 +47,7 @@ scrape_configs:
 }
 
 // run starts the program with its data below dir, which may hold some.
-func run(t *testing.T, dir, settings string) string {
+func run(t testing.TB, dir, settings string) string {
 	t.Helper()
 	config := filepath.Join(dir, "prometheus.yml")
 	write(t, config, settings)
@@ -69,7 +69,7 @@ func run(t *testing.T, dir, settings string) string {
 	return url
 }
 
-func write(t *testing.T, file, text string) {
+func write(t testing.TB, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func write(t *testing.T, file, text string) {
 
 // address reads the log up to the line that tells the port, and goes on
 // emptying it, so that the program never waits for us.
-func address(t *testing.T, log io.Reader) string {
+func address(t testing.TB, log io.Reader) string {
 	t.Helper()
 	listening := regexp.MustCompile(`msg="?Listening on"? address=(127\.0\.0\.1:\d+)`)
 	lines := bufio.NewScanner(log)
@@ -94,7 +94,7 @@ func address(t *testing.T, log io.Reader) string {
 	return ""
 }
 
-func ready(t *testing.T, url string) {
+func ready(t testing.TB, url string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/-/ready", nil)
 	if err != nil {
