@@ -16,7 +16,7 @@ type Config struct {
 	Project     string     `yaml:"project" json:"project" help:"name of the project; from the path envconfig/<project>/… when left out"`
 	Application string     `yaml:"application" json:"application" help:"name of the application"`
 	Environment string     `yaml:"environment" json:"environment" help:"name of the environment"`
-	State       string     `yaml:"state" json:"state,omitempty" default:"git" help:"where the state lives: git, git:<url or remote>, s3://bucket/prefix?region=…&endpoint=…, file:<dir>"`
+	State       string     `yaml:"state" json:"state,omitempty" default:"git" help:"where the state lives: git, git:<url or remote>, s3://bucket/prefix?region=…&endpoint=…, file:<dir>; relative paths begin at the directory manent is called in"`
 	Plugin      Provider   `yaml:"plugin" json:"plugin,omitzero" help:"how a version is put into a slot"`
 	Steps       []Command  `yaml:"steps" json:"steps,omitempty" help:"the user's own commands"`
 	Targets     []Target   `yaml:"targets" json:"targets,omitempty" help:"hosts that run the application"`

@@ -99,7 +99,7 @@ func exitPage() string {
 	var b strings.Builder
 	b.WriteString("# Exit codes\n\n" + generatedNote + `
 Failed, not yet, paused, conflict and "could not tell" are never mixed: a
-pipeline may rely on the difference. The word begins the last line on stderr,
+pipeline may rely on the difference. The word follows "manent: " on stderr, a hint may follow on a line of its own,
 and is ` + "`result`" + ` in the JSON document.
 
 | code | word | meaning | what to do |
