@@ -134,7 +134,7 @@ func (e *Engine) begin(ctx context.Context, q Request) (Claim, error) {
 		err = s.fresh(ctx, q)
 	}
 	if err == nil && s.doc.Rollout != nil {
-		e.Only = s.doc.Rollout.ID
+		e.Only, e.Fresh = s.doc.Rollout.ID, true
 	}
 	return claim, err
 }

@@ -95,6 +95,11 @@ type Engine struct {
 	// place is a HeldError. Begin sets it to the rollout it began or found.
 	Only string
 
+	// Fresh says that State has just read the document: the next look takes
+	// what it has instead of reading it again. What has changed since is found
+	// by the first write, which is then refused.
+	Fresh bool
+
 	wired string // digest of the configuration that World was wired from
 }
 

@@ -190,6 +190,7 @@ func (e *Engine) reached(ctx context.Context, until string) (Outcome, bool, erro
 	if err != nil || s.doc.Rollout == nil {
 		return Outcome{}, false, err
 	}
+	e.Fresh = true
 	out := Outcome{Result: Reached, Step: until, Message: "reached"}
 	if r := s.doc.Rollout; r.Status.Terminal() || r.Status == state.Returning {
 		return out, false, nil

@@ -150,6 +150,10 @@ func atWork(key string, by *state.Lease) *HeldError {
 }
 
 func (e *Engine) load(ctx context.Context) (*state.Document, error) {
+	if e.Fresh {
+		e.Fresh = false
+		return e.State.Last()
+	}
 	ctx, cancel := context.WithTimeout(ctx, CallLimit)
 	defer cancel()
 	doc, err := e.State.Load(ctx)

@@ -67,6 +67,12 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 	if err != nil {
 		return orFailed(err)
 	}
+	one, cancel := limit(ctx)
+	_, err = r.Settled(one, seen.Weights(), nil)
+	cancel()
+	if err != nil {
+		return orFailed(fmt.Errorf("see the present weights in force: %w", err))
+	}
 	for _, share := range c.cfg.Rollout.Traffic.Steps {
 		if _, _, err := c.planAny(share, seen); err != nil {
 			return orFailed(fmt.Errorf("share %s: %w", shareOf(share), err))

@@ -64,12 +64,28 @@ func checkRouter(ctx context.Context, c *checks, cfg config.Config, w runner.Wor
 	if seen.Testers && (doc == nil || !doc.Active()) {
 		c.warn("router", "take it away; a rollout refuses a slot that testers reach", "the testers' entry is in place although no rollout is on its way")
 	}
+	checkInForce(ctx, c, r, seen)
 	checkWeights(c, doc, seen)
 	checkShares(c, cfg, r, seen)
 	if w.Traits.Conditional {
 		c.ok("stale write", "the router refuses a write based on old weights")
 	} else {
 		c.warn("stale write", "let nobody else change the weights during a rollout", "the router takes any write: weights are read, compared, written and read again, and a change in between is overwritten")
+	}
+}
+
+// checkInForce asks the data plane: weights that are stored need not be served.
+func checkInForce(ctx context.Context, c *checks, r router.Router, seen router.Reading) {
+	one, cancel := limited(ctx)
+	defer cancel()
+	settled, err := r.Settled(one, seen.Weights(), nil)
+	switch {
+	case err != nil:
+		c.broke("in force", err)
+	case !settled:
+		c.warn("in force", "look again in a moment; reload it if it stays", "the router has the weights, its data plane does not serve them yet")
+	default:
+		c.ok("in force", "the data plane serves these weights")
 	}
 }
 

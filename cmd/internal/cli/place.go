@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +20,9 @@ import (
 
 // place is one environment: where its state is, and what the file says.
 type place struct {
-	key   string
-	store store.Store
-	cfg   *config.Config // nil without a file
+	key     string
+	session *checkpoint.Session // with the document in the store
+	cfg     *config.Config      // nil without a file
 }
 
 // fileFlags adds the flags that say which environment is meant.
@@ -106,7 +105,7 @@ func (a *app) places(ctx context.Context) ([]place, error) {
 			return nil, err
 		}
 		s, err := a.openStore(cfg.State)
-		return []place{{key: cfg.Key(), store: s, cfg: &cfg}}, err
+		return []place{a.placeOf(cfg.Key(), s, &cfg)}, err
 	}
 	if a.state == "" {
 		return nil, need("-c FILE or --state ADDRESS", "no environment is named")
@@ -124,10 +123,14 @@ func (a *app) places(ctx context.Context) ([]place, error) {
 	var out []place
 	for _, key := range keys {
 		if key != store.ProbeKey {
-			out = append(out, place{key: key, store: s})
+			out = append(out, a.placeOf(key, s, nil))
 		}
 	}
 	return out, nil
+}
+
+func (a *app) placeOf(key string, s store.Store, cfg *config.Config) place {
+	return place{key: key, cfg: cfg, session: checkpoint.Open(s, key, a.now, checkpoint.Nonce)}
 }
 
 // engine makes the engine of one environment.
@@ -140,7 +143,7 @@ func (a *app) engine(ctx context.Context, p place) (*runner.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &runner.Engine{State: checkpoint.Open(p.store, p.key, a.now, checkpoint.Nonce), World: base}
+	e := &runner.Engine{State: p.session, World: base}
 	e.Wire = func(cfg config.Config) (runner.World, error) {
 		if err := a.host.Resolve(ctx, cfg.Secrets); err != nil {
 			a.warn(err) // the step that needs it says what follows
@@ -175,7 +178,7 @@ func (a *app) newID() string {
 func (a *app) document(ctx context.Context, p place) (*state.Document, error) {
 	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
 	defer cancel()
-	doc, err := checkpoint.Open(p.store, p.key, time.Now, checkpoint.Nonce).Load(ctx)
+	doc, err := p.session.Load(ctx)
 	if err != nil {
 		return nil, &runner.UnsureError{Step: "state", Err: err}
 	}

@@ -77,7 +77,7 @@ func (a *app) run(ctx context.Context, f runFlags) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	e.DryRun, e.NoWait = f.dryRun, f.noWait
+	e.DryRun, e.NoWait, e.Fresh = f.dryRun, f.noWait, true
 	if err := a.compare(ctx, e, doc, p, f); err != nil {
 		return view{}, err
 	}
@@ -183,6 +183,9 @@ func (a *app) acted(ctx context.Context, p place, dryRun bool, out runner.Outcom
 		out.Result = runner.Progress // saying what would be done is all that was asked
 	}
 	v := view{Outcome: &out}
+	if !a.json {
+		return v, nil
+	}
 	if doc, err := a.document(context.WithoutCancel(ctx), p); err == nil {
 		v.Rollout = doc.Rollout
 	}

@@ -41,7 +41,7 @@ func (a *app) step(ctx context.Context, f runFlags) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	e.DryRun, e.NoWait = f.dryRun, true
+	e.DryRun, e.NoWait, e.Fresh = f.dryRun, true, true
 	if err := a.compare(ctx, e, doc, p, f); err != nil {
 		return view{}, err
 	}
@@ -55,7 +55,7 @@ func (a *app) stepOf(ctx context.Context, w which, dryRun bool) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	e.DryRun, e.NoWait = dryRun, true
+	e.DryRun, e.NoWait, e.Fresh = dryRun, true, true
 	out, err := e.Advance(ctx)
 	return a.acted(ctx, p, dryRun, out, err)
 }

@@ -41,8 +41,7 @@ func (a *app) unlock(ctx context.Context, yes bool) (view, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
 	defer cancel()
-	session := checkpoint.Open(p.store, p.key, a.now, checkpoint.Nonce)
-	doc, err := session.Load(ctx)
+	doc, err := p.session.Load(ctx)
 	if err != nil {
 		return view{}, &runner.UnsureError{Step: "state", Err: err}
 	}
@@ -55,7 +54,7 @@ func (a *app) unlock(ctx context.Context, yes bool) (view, error) {
 	if !yes {
 		return view{JSON: out, Text: whose}, usage("make sure that it is dead, then `manent unlock --yes`", "%s; nothing was done", whose)
 	}
-	if err := a.breakLease(ctx, session, doc); err != nil {
+	if err := a.breakLease(ctx, p.session, doc); err != nil {
 		return view{}, err
 	}
 	out.Broken = true
