@@ -85,6 +85,20 @@ func (s *Session) Load(ctx context.Context) (*state.Document, error) {
 	return found.doc, nil
 }
 
+// Last returns a copy of the document as last loaded or saved, without asking
+// the store. It is an error before the first Load.
+func (s *Session) Last() (*state.Document, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.loaded:
+		return nil, errors.New("checkpoint: nothing was loaded")
+	case s.base == nil:
+		return &state.Document{Schema: state.Schema, Key: s.key}, nil
+	}
+	return Decode(s.base, s.key)
+}
+
 // read gets and decodes the document without making it the base.
 func (s *Session) read(ctx context.Context) (*version, error) {
 	data, revision, err := s.store.Get(ctx, s.key)

@@ -58,6 +58,28 @@ func TestSaveBeforeLoad(t *testing.T) {
 	}
 }
 
+// TestLast: what was loaded or saved last comes back without a call, as a copy.
+func TestLast(t *testing.T) {
+	s := memory.New()
+	if _, err := open(s, nonces()).Last(); err == nil {
+		t.Fatal("there is a document although none was loaded")
+	}
+	session, doc := loaded(t, s, nonces())
+	s.Hook = memory.At("get", 1, memory.Refused)
+	if last, err := session.Last(); err != nil || last.Key != key || last.Seq != 0 {
+		t.Fatalf("%+v, %v, expected the empty document", last, err)
+	}
+	save(t, session, running(doc), "begins")
+	first, err := session.Last()
+	if err != nil || first.Seq != 1 || first.Rollout == nil {
+		t.Fatalf("%+v, %v, expected the document that was saved", first, err)
+	}
+	first.Rollout.Version = "3.0"
+	if again, err := session.Last(); err != nil || again.Rollout.Version != "2.0" {
+		t.Fatalf("%+v, %v, expected a copy each time", again, err)
+	}
+}
+
 // TestOneFault: whatever befalls one write, Save finds out what became of it,
 // and the write is there once.
 func TestOneFault(t *testing.T) {
