@@ -127,6 +127,7 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 			if out, ok, err := e.reached(ctx, o.Until); err != nil || ok {
 				return out, err
 			}
+			e.Fresh = true
 		}
 		out, err := e.Advance(ctx)
 		if u, ok := errors.AsType[*UnsureError](err); ok && unsure < unsureTries && !e.NoWait && !definite(err) {
@@ -190,7 +191,6 @@ func (e *Engine) reached(ctx context.Context, until string) (Outcome, bool, erro
 	if err != nil || s.doc.Rollout == nil {
 		return Outcome{}, false, err
 	}
-	e.Fresh = true
 	out := Outcome{Result: Reached, Step: until, Message: "reached"}
 	if r := s.doc.Rollout; r.Status.Terminal() || r.Status == state.Returning {
 		return out, false, nil

@@ -99,12 +99,11 @@ func (s *shop) atSecrets(docs store.Store, n int) (*runner.Engine, runner.Reques
 	s.t.Helper()
 	s.configure(strings.Replace(head, "prod", fmt.Sprintf("prod-%d", n), 1) + asksNobody + throughProxy)
 	request := runner.Request{Version: "2.0", Config: s.loaded()}
-	e := s.engine(docs, request.Config.Key())
-	out, err := e.Run(s.t.Context(), request, runner.RunOptions{Until: "secrets"})
+	out, err := s.engine(docs, request.Config.Key()).Run(s.t.Context(), request, runner.RunOptions{Until: "secrets"})
 	if err != nil || out.Result != runner.Reached {
 		s.t.Fatalf("%+v, %v", out, err)
 	}
-	return e, request
+	return s.engine(docs, request.Config.Key()), request // one that has seen nothing yet
 }
 
 func (f *figures) ratio(name string, goal float64, ours, bare []time.Duration) {
