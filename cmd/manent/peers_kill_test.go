@@ -56,7 +56,7 @@ func TestPeersKilled(t *testing.T) {
 		writes int
 		says   string // while it watches
 	}{
-		{"healthy", 0, 0, 2, "reading 1 is green"},
+		{"healthy", 0, 0, 2, "stage 50%: reading 1 is "},
 		{"failing", 2, 1, 2, "share 50 % in force"},
 	} {
 		t.Run(rollout.name, func(t *testing.T) {
