@@ -108,7 +108,7 @@ func TestPeersSignalled(t *testing.T) {
 			code := run.wait()
 			took := time.Since(began)
 			close(s.toll.dead)
-			if code != 2 || !strings.Contains(run.err.String(), "interrupted; nothing new was begun") {
+			if code != 2 || !strings.Contains(run.err.String(), "interrupted: nothing new was begun") {
 				t.Errorf("ended with %d, expected 2\n%s\n%s", code, &run.out, &run.err)
 			}
 			if took < 4*time.Second || took > 9*time.Second {

@@ -79,6 +79,20 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[
 // statusTimeout bounds one answer of a status location.
 const statusTimeout = 3 * time.Second
 
+// between two connections of Status: an old worker that is slow to hear of the
+// reload still takes some of those that come at once.
+const between = 5 * time.Millisecond
+
+// wait reports whether the time has passed before the context ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // Status gets url from the host, over n fresh connections one after the other:
 // a connection meets one worker, and after a reload it may be an old one. It
 // reports whether every answer was want, and stops at the first that was not.
@@ -87,7 +101,10 @@ func (s Server) Status(ctx context.Context, url, want string, n int) (bool, erro
 		Timeout: statusTimeout, Retries: -1, MaxBody: 4 << 10,
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Host.Dial},
 	})
-	for range n {
+	for i := range n {
+		if i > 0 && !wait(ctx, between) {
+			return false, &providers.Fault{Err: ctx.Err()}
+		}
 		resp, err := client.Send(ctx, httpx.Request{Method: http.MethodGet, URL: url})
 		if err != nil {
 			return false, &providers.Fault{Kind: providers.KindOf(err), Err: err, Hint: "status_url is asked from the host of NGINX itself"}
