@@ -119,18 +119,24 @@ func (s *session) stepOf(act Action) plan.Step {
 		n := plan.Name{Kind: plan.Revert, Pass: act.Pass}
 		return plan.Step{Name: n.String(), Kind: plan.Revert, Pass: act.Pass}
 	case DoReturned:
-		return plan.Step{Name: "returned"}
+		return plan.Step{Name: "returned", Kind: kindReturned}
 	case DoComplete:
-		return plan.Step{Name: "complete"}
+		return plan.Step{Name: "complete", Kind: kindComplete}
 	}
 	return act.Step
 }
 
+// What is done besides the steps of a plan; a user's command may have any name.
+const (
+	kindComplete plan.Kind = "complete"
+	kindReturned plan.Kind = "returned"
+)
+
 func enter(ctx context.Context, c *call) (result, error) {
-	switch {
-	case c.step.Name == "complete":
+	switch c.step.Kind {
+	case kindComplete:
 		return complete(ctx, c)
-	case c.step.Name == "returned":
+	case kindReturned:
 		return returned(c)
 	}
 	return kindOf(c.step.Kind).perform(ctx, c)

@@ -79,28 +79,42 @@ func (e *Engine) prepare(ctx context.Context, q Request) (Outcome, bool, error) 
 
 // servesAlready proves at the router what the document says.
 func (e *Engine) servesAlready(ctx context.Context, version string) (Outcome, error) {
+	out, err := e.AtStable(ctx)
+	if err == nil && out.Result == Complete {
+		out.Message = fmt.Sprintf("version %s serves already, nothing to do", version)
+	}
+	return out, err
+}
+
+// AtStable reads the router: Complete when every part gives the serving slot
+// everything and that is in force, PausedNow when somebody has set something
+// else, an UnsureError when it cannot be seen.
+func (e *Engine) AtStable(ctx context.Context) (Outcome, error) {
 	s, err := e.open(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
+	var version string
 	for i := range s.doc.Passes {
 		c := &call{session: s, pass: &s.doc.Passes[i], now: e.World.Now().UTC(), step: plan.Step{Pass: s.doc.Passes[i].Name}}
+		slot := c.pass.Serving
+		version = c.pass.Slots.Get(slot).Version
 		seen, err := c.read(ctx)
 		if err != nil {
 			return Outcome{}, &UnsureError{Err: err}
 		}
-		if other := c.pass.Serving.Other(); seen.Share(other) > 0 || seen.Share(c.pass.Serving) == 0 {
+		if other := slot.Other(); seen.Share(other) > 0 || seen.Share(slot) == 0 {
 			return Outcome{
 				Result:  PausedNow,
-				Message: fmt.Sprintf("version %s is recorded as serving in slot %s, but the router gives slot %s %v %%", version, c.pass.Serving, other, seen.Share(other)),
-				Remedy:  wayBack(s.doc.Rollout, version, c.pass.Serving),
+				Message: fmt.Sprintf("slot %s is recorded as serving, but the router gives slot %s %v %%", slot, other, seen.Share(other)),
+				Remedy:  wayBack(s.doc.Rollout, version, slot),
 			}, nil
 		}
 		if ok, err := c.settled(ctx, seen.Weights(), nil); err != nil || !ok {
-			return Outcome{}, &UnsureError{Err: fmt.Errorf("version %s is recorded as serving, but the router's weights are not seen in force: %w", version, orNotYet(err))}
+			return Outcome{}, &UnsureError{Err: fmt.Errorf("the router's weights are not seen in force: %w", orNotYet(err))}
 		}
 	}
-	return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves already, nothing to do", version)}, nil
+	return Outcome{Result: Complete, Message: fmt.Sprintf("version %s serves with all traffic, read at the router", version)}, nil
 }
 
 func orNotYet(err error) error {
@@ -112,7 +126,7 @@ func orNotYet(err error) error {
 
 // wayBack says what brings all traffic to the serving slot.
 func wayBack(r *state.Rollout, version string, slot state.Slot) string {
-	if r.Version != version {
+	if r != nil && r.Version != version && !r.Status.Terminal() || r != nil && r.Status == state.Stopped {
 		return fmt.Sprintf("`manent revert --version %s` brings all traffic back to slot %s", r.Version, slot)
 	}
 	return fmt.Sprintf("somebody has changed the weights since: set all traffic to slot %s at the router, or release another version", slot)

@@ -56,8 +56,8 @@ func Next(p plan.Plan, d *state.Document, cfg config.Config, now time.Time) Acti
 			continue
 		case rec != nil && now.Before(rec.Due):
 			return Action{Do: DoWait, Step: s, Until: rec.Due, Reason: rec.Message}
-		case now.Before(lostUntil(s, d)):
-			return Action{Do: DoWait, Step: s, Until: lostUntil(s, d), Reason: "a call whose answer was lost may still land"}
+		case now.Before(lostUntil(s, d, now)):
+			return Action{Do: DoWait, Step: s, Until: lostUntil(s, d, now), Reason: "a call whose answer was lost may still land"}
 		case rec != nil:
 			return Action{Do: DoStep, Step: s}
 		}
@@ -90,11 +90,11 @@ func Applies(s plan.Step, r *state.Rollout) bool {
 // lostUntil is until when a step has to wait because an earlier call may still
 // land: nothing is claimed, raised or promoted before. The way back
 // does not wait, it comes twice.
-func lostUntil(s plan.Step, d *state.Document) time.Time {
+func lostUntil(s plan.Step, d *state.Document, now time.Time) time.Time {
 	pass := d.Pass(s.Pass)
 	switch s.Kind {
 	case plan.Prepare, plan.Testers, plan.Traffic, plan.Promote:
-		if pass != nil {
+		if pass != nil && pass.Unsettled.Sub(now) <= CallLimit { // else a clock was wrong
 			return pass.Unsettled
 		}
 	}

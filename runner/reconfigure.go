@@ -57,7 +57,7 @@ func (e *Engine) reconfigure(ctx context.Context, cfg config.Config) error {
 // keeps refuses a plan that lacks a step which has a record.
 func keeps(next plan.Plan, r *state.Rollout) error {
 	for _, rec := range r.Steps {
-		if rec.Kind == string(plan.Revert) || rec.Kind == "" {
+		if rec.Kind == string(plan.Revert) || rec.Kind == string(kindComplete) {
 			continue
 		}
 		if _, ok := next.Find(rec.Name); !ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/manent/action/providers"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/runner/plan"
 	"github.com/manent/action/state"
@@ -99,6 +100,12 @@ func (s *session) unpin() error {
 	cfg, err := config.Unpin(s.doc.Rollout.Config)
 	if err != nil {
 		return &UnsureError{Err: fmt.Errorf("rollout %s: %w", s.doc.Rollout.ID, err)}
+	}
+	if digest, err := checkpoint.Digest(cfg); err != nil || digest != s.doc.Rollout.Digest {
+		return &UnsureError{Err: &providers.Fault{
+			Provider: "state", Op: s.doc.Key, Kind: providers.Invalid, Err: errors.New("the pinned configuration is not the one that the rollout began with"),
+			Hint: "somebody has edited the state; find out who can write it, then end the rollout by hand at the router",
+		}}
 	}
 	s.cfg = cfg
 	s.plan = plan.Build(s.cfg, s.e.World.Catalog)

@@ -73,6 +73,7 @@ type sim struct {
 	broken     func(share float64) bool
 	tick       func()          // called with every sleep
 	down       map[string]bool // parts that cannot be reached
+	forbidden  bool            // the router refuses every read with 403
 	downWrites bool            // no part takes a write
 	onWrite    func()          // called in front of every write of weights
 	onRead     func()          // called in front of every read of weights
@@ -186,6 +187,9 @@ func (s *sim) routerFault(p routertest.Point) routertest.Fault {
 	}
 	if s.onRead != nil && p.Op == routertest.OpRead {
 		s.onRead()
+	}
+	if s.forbidden && p.Op == routertest.OpRead {
+		return routertest.Fault{Mode: routertest.Refused, Kind: providers.Denied}
 	}
 	if s.down[p.Part] || s.downWrites && p.Op == routertest.OpWrite {
 		return routertest.Fault{Mode: routertest.Refused, Kind: providers.Unavailable}

@@ -50,7 +50,11 @@ func (c *call) run(ctx context.Context, cmd config.Command) (map[string]string, 
 // safe to repeat, is run again.
 func (c *call) mayRerun(cmds []config.Command) (result, bool) {
 	rec := c.doc.Rollout.Step(c.step.Name)
-	if rec == nil || rec.State != state.Started || rec.Tries == 0 || rec.Receipt["approved"] != "" {
+	if rec == nil || rec.State != state.Started || rec.Tries == 0 {
+		return result{}, false
+	}
+	if rec.Receipt["approved"] != "" {
+		delete(rec.Receipt, "approved") // a yes is for one run
 		return result{}, false
 	}
 	for _, cmd := range cmds {

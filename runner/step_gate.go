@@ -56,8 +56,7 @@ func (c *call) reading(ctx context.Context, clock gate.Clock) (gate.Outcome, gat
 	stage := c.stage()
 	seen, err := c.read(ctx)
 	if err != nil {
-		res, err := orFailed(err)
-		return none, gate.Record{}, res, err
+		return none, gate.Record{}, result{}, err // whatever the router says about itself, it says nothing about the candidate
 	}
 	if res, paused := c.checkDrift(seen, nil); paused {
 		stage.Count++

@@ -19,6 +19,15 @@ func stepPrepare(ctx context.Context, c *call) (result, error) {
 		return orFailed(err)
 	}
 	serving, reason := whoServes(seen)
+	for looks := 0; serving == "" && reason == "" && looks < firstLooks; looks++ {
+		if seen, err = c.lookAgain(ctx); err != nil {
+			return orFailed(err)
+		}
+		serving, reason = whoServes(seen)
+	}
+	if reason == "" {
+		reason = c.down(seen, serving)
+	}
 	if reason != "" {
 		return busy(reason), nil
 	}
@@ -30,6 +39,9 @@ func stepPrepare(ctx context.Context, c *call) (result, error) {
 	if serving == "" {
 		free = state.SlotA
 	}
+	if share := seen.Share(free); serving != "" && share > 0 {
+		return busy(fmt.Sprintf("slot %s has %v %% of the traffic", free, share)), nil
+	}
 	if seen.Testers {
 		return busy(fmt.Sprintf("the testers' entry for slot %s is still in place", free)), nil
 	}
@@ -38,6 +50,28 @@ func stepPrepare(ctx context.Context, c *call) (result, error) {
 	}
 	c.claim(free, serving, seen)
 	return done("%s", c.claimed(serving, free, adopting)), nil
+}
+
+// firstLooks is how often, a second apart, the router is asked again before
+// "no slot has ready capacity" is believed: one failed look is a hiccup, and a
+// first release gets all traffic at once.
+const firstLooks = 4
+
+func (c *call) lookAgain(ctx context.Context) (router.Reading, error) {
+	if err := c.e.World.Sleep(ctx, time.Second); err != nil {
+		return router.Reading{}, err
+	}
+	return c.read(ctx)
+}
+
+// down says that the slot which is known to serve has traffic and no server
+// that is up: a service that is down is no first release.
+func (c *call) down(seen router.Reading, serving state.Slot) string {
+	known := c.pass.Serving
+	if serving != "" || known == "" || seen.Share(known) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("slot %s serves version %s and has the traffic, but the router sees no server of it up", known, c.pass.Slots.Get(known).Version)
 }
 
 // whoServes returns the slot that has weight and ready capacity, "" on a first
@@ -69,7 +103,7 @@ func hasCapacity(p router.Part, slot state.Slot) bool {
 // disagree pauses when router and state name different slots, unless a person
 // has already said that the router is right.
 func (c *call) disagree(seen router.Reading, serving state.Slot) (result, bool) {
-	if c.pass.Serving == "" || c.pass.Serving == serving || c.cfg.Rollout.Traffic.OnDrift == "ignore" {
+	if c.pass.Serving == "" || c.pass.Serving == serving || serving != "" && c.cfg.Rollout.Traffic.OnDrift == "ignore" {
 		return result{}, false
 	}
 	if rec := c.doc.Rollout.Step(c.step.Name); rec != nil && rec.Receipt["approved"] != "" && router.SameParts(c.pass.Weights, seen.Weights()) {

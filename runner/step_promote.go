@@ -14,7 +14,7 @@ import (
 func stepPromote(ctx context.Context, c *call) (result, error) {
 	seen, err := c.read(ctx)
 	if err != nil {
-		return orFailed(err)
+		return result{}, err
 	}
 	rec := c.doc.Rollout.Step(c.step.Name)
 	entered := rec != nil && rec.Tries > 0
@@ -90,7 +90,7 @@ func complete(ctx context.Context, c *call) (result, error) {
 func (c *call) serves(ctx context.Context) (result, error) {
 	seen, err := c.read(ctx)
 	if err != nil {
-		return orFailed(err)
+		return result{}, err
 	}
 	if res, paused := c.checkDrift(seen, nil); paused {
 		return res, nil

@@ -13,7 +13,7 @@ import (
 func stepTesters(ctx context.Context, c *call) (result, error) {
 	seen, err := c.read(ctx)
 	if err != nil {
-		return orFailed(err)
+		return result{}, err
 	}
 	if res, paused := c.checkDrift(seen, nil); paused {
 		return res, nil

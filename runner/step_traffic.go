@@ -16,7 +16,7 @@ import (
 func stepTraffic(ctx context.Context, c *call) (result, error) {
 	seen, err := c.read(ctx)
 	if err != nil {
-		return orFailed(err)
+		return result{}, err
 	}
 	rec := c.doc.Rollout.Step(c.step.Name)
 	var unfinished *state.Intent

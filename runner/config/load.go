@@ -57,9 +57,17 @@ func readFile(name string, problems *Problems) Source {
 		*problems = append(*problems, Problem{File: name, Message: fmt.Sprintf(format, args...), Hint: hint, Severity: Error})
 		return Source{}
 	}
+	const hint = "the file of an environment is envconfig/<project>/<application>/<environment>.yml"
+	info, err := os.Stat(name)
+	if err != nil {
+		return fail(hint, "cannot be opened: %v", errors.Unwrap(err))
+	}
+	if !info.Mode().IsRegular() { // to open a pipe blocks until somebody writes to it
+		return fail(hint, "cannot be read: not a regular file (%s)", info.Mode())
+	}
 	f, err := os.Open(name)
 	if err != nil {
-		return fail("the file of an environment is envconfig/<project>/<application>/<environment>.yml", "cannot be opened: %v", errors.Unwrap(err))
+		return fail(hint, "cannot be opened: %v", errors.Unwrap(err))
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))

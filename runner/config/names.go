@@ -19,7 +19,7 @@ var (
 func CommandName(name string) error {
 	reserved := []string{
 		"config", "secrets", "deploy", "traffic", "gate", "approval",
-		"drain", "drain-wait", "restore", "restore-wait", "complete",
+		"drain", "drain-wait", "restore", "restore-wait", "complete", "returned",
 	}
 	switch {
 	case !nameForm.MatchString(name):

@@ -46,6 +46,23 @@ func check(doc *state.Document, key string) error {
 	if err := checkRollout(doc.Rollout); err != nil {
 		return fmt.Errorf("rollout %q: %w", doc.Rollout.ID, err)
 	}
+	return checkReturn(doc)
+}
+
+// checkReturn refuses a return of passes that are not there: it would end with
+// nothing done.
+func checkReturn(doc *state.Document) error {
+	if !doc.Rollout.Status.Terminal() && len(doc.Passes) == 0 {
+		return errors.New("a rollout without a pass")
+	}
+	if doc.Rollout.Return == nil {
+		return nil
+	}
+	for _, name := range doc.Rollout.Return.Passes {
+		if doc.Pass(name) == nil {
+			return fmt.Errorf("return: no pass %q", name)
+		}
+	}
 	return nil
 }
 
@@ -77,6 +94,12 @@ func checkRollout(r *state.Rollout) error {
 	if err := oneOf("status", r.Status, state.Running, state.Waiting, state.Drifted, state.Paused,
 		state.Returning, state.Returned, state.Stopped, state.Completed); err != nil {
 		return err
+	}
+	switch {
+	case r.Status == state.Returning && r.Return == nil:
+		return errors.New("returning without a return")
+	case !strings.HasPrefix(strings.TrimSpace(string(r.Config)), "{"):
+		return errors.New("no pinned configuration")
 	}
 	if err := checkStages(r.Stages); err != nil {
 		return err

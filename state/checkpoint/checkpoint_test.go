@@ -188,7 +188,7 @@ func TestConflict(t *testing.T) {
 	place, nonce := seeded(t, nonces()), nonces()
 	slow, mine := loaded(t, place, nonce)
 	fast, theirs := loaded(t, place, nonce)
-	theirs.Rollout.Status = state.Returning
+	theirs.Rollout.Status = state.Drifted
 	save(t, fast, theirs, "returning")
 	mine.Rollout.Status = state.Waiting
 	err := slow.Save(t.Context(), mine, "waiting", nil, nil)

@@ -50,6 +50,9 @@ func save(t *testing.T, session *checkpoint.Session, doc *state.Document, note s
 
 // running puts a rollout that holds the environment into a document.
 func running(doc *state.Document) *state.Document {
+	if len(doc.Passes) == 0 {
+		doc.Passes = []state.Pass{{}}
+	}
 	doc.Rollout = &state.Rollout{
 		ID: "r1", Version: "2.0", Status: state.Running, Attempt: 1, Started: start,
 		Config: json.RawMessage(`{"project":"shop"}`),

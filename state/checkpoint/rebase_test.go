@@ -99,7 +99,7 @@ func TestIntentIsNeverRebased(t *testing.T) {
 
 func TestOutcomeIsNotRebasedOverAnythingElse(t *testing.T) {
 	changes := map[string]func(*state.Document){
-		"status":           func(d *state.Document) { d.Rollout.Status = state.Returning },
+		"status":           func(d *state.Document) { d.Rollout.Status = state.Drifted },
 		"lease":            func(d *state.Document) { checkpoint.Take(d, state.Lease{ID: "other"}, start) },
 		"pass":             func(d *state.Document) { d.Passes = []state.Pass{{Share: 1}} },
 		"decision changed": func(d *state.Document) { d.Rollout.Decisions[0].Who = "eve" },
@@ -107,7 +107,7 @@ func TestOutcomeIsNotRebasedOverAnythingElse(t *testing.T) {
 		"rollout gone":     func(d *state.Document) { d.Rollout = nil },
 		"other rollout":    func(d *state.Document) { d.Rollout.ID = "r2" },
 		"decision and status": func(d *state.Document) {
-			d.Rollout.Status = state.Returning
+			d.Rollout.Status = state.Drifted
 			d.Rollout.Decisions = append(d.Rollout.Decisions, decision("bob"))
 		},
 	}

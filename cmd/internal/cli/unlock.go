@@ -66,6 +66,9 @@ func (a *app) unlock(ctx context.Context, yes bool) (view, error) {
 func (a *app) breakLease(ctx context.Context, session *checkpoint.Session, doc *state.Document) error {
 	id, pid := doc.Lease.ID, doc.Lease.PID
 	checkpoint.Give(doc, id)
+	for i := range doc.Passes { // what it was doing may still land
+		doc.Passes[i].Unsettled = a.now().UTC().Add(runner.CallLimit)
+	}
 	err := session.Save(ctx, doc, fmt.Sprintf("lease of process %d taken away", pid), nil, nil)
 	if err != nil {
 		return &runner.HeldError{Reason: "the lease was not taken away: " + err.Error(), Hint: "its holder may be alive; look again with `manent status`"}
