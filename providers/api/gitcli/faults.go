@@ -1,9 +1,12 @@
 package gitcli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os/exec"
+	"regexp"
 	"strings"
 
 	"github.com/manent/action/providers"
@@ -13,6 +16,7 @@ const (
 	deniedHint = "the credentials need to write refs: contents: write on GitHub, Developer on GitLab; set " + TokenVariable + " if the checkout leaves none"
 	hiddenHint = "this host takes no refs besides branches and tags; keep the state in S3 or in a repository of another host"
 	absentHint = "check the address of the state repository, and that the credentials may read it: hosts say not found for what one may not see"
+	movedHint  = "give the address that the remote redirects to, its .git included: credentials go to no other address"
 )
 
 // meaning says what a message of git or of a host means. It only ever
@@ -44,6 +48,7 @@ func meanings() []meaning {
 		{"shallow update not allowed", providers.Invalid, "set receive.shallowUpdate in the state repository"},
 		{"mismatched algorithms", providers.Invalid, "the state repository must use SHA-1 object names"},
 		{"certificate", providers.Unavailable, "the host's certificate is not trusted; set http.sslCAInfo"},
+		{redirectText, providers.Invalid, movedHint},
 		{"returned error: 429", providers.Throttled, ""},
 		{"returned error: 404", providers.NotFound, absentHint},
 		{"repository not found", providers.NotFound, absentHint},
@@ -60,6 +65,28 @@ func meanings() []meaning {
 		{"network is unreachable", providers.Unavailable, ""},
 	}
 }
+
+// redirectText is what git says of a redirect that it may not follow.
+const redirectText = "returned error: 30"
+
+func redirect(said string) bool { return strings.Contains(said, redirectText) }
+
+// redirected says where a redirect leads. git tells only in a trace, so it is
+// asked again; of the address no more than the host is shown, since the rest
+// may be a credential.
+func (c *Client) redirected(ctx context.Context, dir string, first Result, args []string) error {
+	f := &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("the remote answers with a redirect, which is not followed (%s)", first.text), Hint: movedHint}
+	traced := append(c.scratchEnviron(dir), "GIT_TRACE_CURL=2", "GIT_TRACE_CURL_NO_DATA=1", "GIT_TRACE_REDACT=1")
+	r := c.run(ctx, command{dir: dir, args: args, env: traced})
+	if found := location.FindStringSubmatch(r.said); found != nil {
+		if u, err := url.Parse(found[1]); err == nil && u.Host != "" {
+			f.Hint = "it leads to host " + u.Host + "; " + movedHint
+		}
+	}
+	return f
+}
+
+var location = regexp.MustCompile(`(?i)<= recv header: location: *(\S+)`)
 
 // Fault is why the process failed, nil when it did not: a *providers.Fault
 // without provider, to be wrapped.

@@ -83,6 +83,9 @@ func (c *Client) Refs(ctx context.Context, dir, pattern string) (map[string]stri
 			return nil, errors.New("what answers there is no git server")
 		}
 	}
+	if redirect(r.text) {
+		return nil, c.redirected(ctx, dir, r, args)
+	}
 	if err := r.Fault(); err != nil {
 		return nil, err
 	}

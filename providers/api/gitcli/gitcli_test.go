@@ -26,7 +26,7 @@ func client(dir string, values map[string]string) *Client {
 // written down.
 func TestCompose(t *testing.T) {
 	configuration := []setting{
-		{"http.proxy", "http://127.0.0.1:3128"}, {"http.sslverify", "false"}, {"http.https://h/.sslverify", "false"},
+		{"http.proxy", "http://127.0.0.1:3128"}, {"http.followredirects", "true"}, {"http.https://h/.followredirects", "true"}, {"http.sslverify", "false"}, {"http.https://h/.sslverify", "false"},
 		{"http.https://h/.extraheader", "Authorization: Bearer abcdef"}, {"credential.helper", ""}, {"credential.helper", "store"},
 		{"core.hookspath", "/evil"}, {"core.sshcommand", "ssh -i key"}, {"url.https://h/.insteadof", "h:"}, {"alias.push", "!evil"},
 		{"remote.origin.url", "x"}, {"include.path", "/evil"}, {"safe.directory", "/srv/state.git"}, {"core.fsmonitor", "/evil"}, {"ssh.variant", "ssh"},
@@ -62,8 +62,11 @@ func TestCompose(t *testing.T) {
 					t.Errorf("%s was not handed on: %q", want, keys)
 				}
 			}
+			if values["http.followRedirects"] != "false" {
+				t.Error("redirects are followed")
+			}
 			for _, key := range keys {
-				if strings.Contains(key, "sslverify") || strings.Contains(values[key], "evil") || key == "safe.directory" {
+				if strings.Contains(key, ".followredirects") || strings.Contains(key, "sslverify") || strings.Contains(values[key], "evil") || key == "safe.directory" {
 					t.Errorf("%s = %s was handed on", key, values[key])
 				}
 			}
@@ -105,6 +108,7 @@ func TestMeanings(t *testing.T) {
 		{"fatal: unable to access 'https://h/': The requested URL returned error: 502", providers.Unavailable},
 		{"fatal: unable to access 'https://h/': server certificate verification failed.", providers.Unavailable},
 		{"fatal: unable to access 'https://h/': The requested URL returned error: 429", providers.Throttled},
+		{"fatal: unable to access 'https://h/': The requested URL returned error: 308", providers.Invalid},
 		{"error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502; fatal: the remote end hung up unexpectedly", providers.Unknown},
 		{"remote: fatal error in commit_refs; ! [remote rejected] (failure)", providers.Unknown},
 		{"fatal: the remote end hung up unexpectedly", providers.Unknown},

@@ -113,6 +113,7 @@ func (c *Client) compose(address string, all []setting) (*remote, error) {
 	r.settings = append(r.settings,
 		setting{"remote." + RemoteName + ".url", base},
 		setting{"core.hooksPath", os.DevNull}, setting{"commit.gpgSign", "false"}, setting{"push.gpgSign", "false"},
+		setting{"http.followRedirects", "false"}, // git would take the token along
 		setting{"gc.auto", "0"}, setting{"maintenance.auto", "false"},
 		setting{"core.fsync", "none"}, // the scratch repository need not outlive the machine
 	)
@@ -120,9 +121,10 @@ func (c *Client) compose(address string, all []setting) (*remote, error) {
 }
 
 // handedOn reports whether a setting is about how to reach and authenticate
-// to a remote. Not among them: switching off the check of certificates.
+// to a remote. Not among them: switching off the check of certificates, and
+// following redirects, where one for a URL would go before ours for all.
 func handedOn(key string) bool {
-	if strings.HasSuffix(key, ".sslverify") {
+	if strings.HasSuffix(key, ".sslverify") || strings.HasSuffix(key, ".followredirects") {
 		return false
 	}
 	for _, prefix := range []string{"http.", "credential.", "url.", "ssh."} {
