@@ -59,10 +59,16 @@ func (o *output) flush() {
 }
 
 // emit redacts before it cuts, so that no half of a secret is left at the end
-// of a long line; that is why more of a line is kept than is shown.
+// of a long line; that is why more of a line is kept than is shown. It redacts
+// again what is left without control characters, since these may have stood
+// inside a secret; such a line is shown without them.
 func (o *output) emit() {
-	text := strings.ToValidUTF8(string(bytes.TrimSuffix(o.line, []byte("\r"))), "�")
-	text = o.secrets.Clean(text)
+	text := o.secrets.Clean(string(o.line))
+	text = strings.ToValidUTF8(strings.TrimSuffix(text, "\r"), "�")
+	bare := plain(text)
+	if clean := o.secrets.Clean(bare); clean != bare {
+		text = clean
+	}
 	if len(text) > MaxLine {
 		text = strings.ToValidUTF8(text[:MaxLine], "") + cut
 	}

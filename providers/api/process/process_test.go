@@ -131,6 +131,37 @@ func TestRunRedacts(t *testing.T) {
 	}
 }
 
+// TestRunRedactsAroundControlCharacters: what is dropped from a line must not
+// put a secret together, and what is trimmed must not hide one.
+func TestRunRedactsAroundControlCharacters(t *testing.T) {
+	secrets := &providers.Redactor{}
+	secrets.Add(providers.NewSecret("hunter2hunter2"))
+	secrets.Add(providers.NewSecret("first-line\r\nbell\x07bell"))
+	cases := map[string]string{
+		"inside it":           `printf 'token hunt\000er2hun\033ter2\n'`,
+		"a second return":     `printf 'token hunter2\rhunter2\r\n'`,
+		"far down a line":     `printf 'token %4085s hunt\001er2hunter2\n' x`,
+		"its own at the end":  `printf 'token first-line\r\n'`,
+		"its own in between":  `printf 'token bell\007bell\n'`,
+		"no byte of a letter": `printf 'token hunter2hunt\001er2\377\n'`,
+	}
+	for name, script := range cases {
+		t.Run(name, func(t *testing.T) {
+			result, lines, err := run(t, Command{Secrets: secrets, Run: script + "; exit 1"})
+			if err == nil {
+				t.Fatal("no error, expected one with the output")
+			}
+			for what, text := range map[string]string{
+				"output": plain(strings.Join(lines, "")), "tail": strings.Join(result.Tail, ""), "error": err.Error(),
+			} {
+				if strings.Contains(text, "hunt") || strings.Contains(text, "first-line") || strings.Contains(text, "bell") || !strings.Contains(text, "token ") {
+					t.Errorf("%s is %q, expected the secret to be redacted", what, text)
+				}
+			}
+		})
+	}
+}
+
 func TestRunBoundsOutput(t *testing.T) {
 	shown, longest := 0, 0
 	result, err := Run(t.Context(), Command{
