@@ -63,6 +63,8 @@ func (c *connection) ask(ctx context.Context, q metric.Query, a *metric.Answer) 
 		a.Err = &providers.Fault{Kind: providers.Unknown, Err: fmt.Errorf("empty and partial answer: %s", strings.Join(a.Warnings, "; "))}
 	case a.Err == nil && q.Step > 0:
 		a.Err = ordered(a.Points, a.From, a.To)
+	case a.Err == nil:
+		a.Err = instant(a.Points[0].At, a.To)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -64,7 +65,10 @@ func (c *carrier) Do(ctx context.Context, r *http.Request) (*http.Response, []by
 	case http.StatusNotFound:
 		return nil, nil, hinted(err, "url is the address without /api/v1; does it have a path prefix, such as /prometheus?")
 	}
-	if err == nil {
+	switch {
+	case err == nil && resp.Status != http.StatusOK: // 206 is a piece of an answer
+		err = unreadable(fmt.Sprintf("status %d, expected 200", resp.Status))
+	case err == nil:
 		err = strict(resp.Body)
 	}
 	return &http.Response{StatusCode: http.StatusOK}, resp.Body, err

@@ -89,6 +89,18 @@ func ordered(series []metric.Point, from, to time.Time) error {
 	return nil
 }
 
+// instant refuses a value of another time than the one asked for. A server
+// states the time of the question, or of a sample that it may look back to
+// (5m, its default), and may round to seconds.
+func instant(at, asked time.Time) error {
+	const back, rounding = 5 * time.Minute, time.Second
+	if at.After(asked.Add(rounding)) || at.Before(asked.Add(-back-rounding)) {
+		return unreadable(fmt.Sprintf("value at %s, expected one at %s or at most %v before",
+			at.Format(time.RFC3339Nano), asked.Format(time.RFC3339Nano), back))
+	}
+	return nil
+}
+
 func several(found []model.Metric) error {
 	const most = 3
 	var names []string

@@ -206,6 +206,12 @@ func TestResults(t *testing.T) {
 		{"no data member", `{"status":"success"}`, 0, 0, providers.Unknown, "no result"},
 		{"another window", wrap("matrix", `[{"metric":{},"values":[[1796030000,"1"]]}]`), time.Minute, 0, providers.Unknown, "expected rising times"},
 		{"backwards", wrap("matrix", `[{"metric":{},"values":[[1796040600,"1"],[1796040540,"1"]]}]`), time.Minute, 0, providers.Unknown, "expected rising times"},
+		{"vector of a second later", wrap("vector", `[{"metric":{},"value":[1796040601,"1"]}]`), 0, 1, 0, ""},
+		{"vector of the future", wrap("vector", `[{"metric":{},"value":[1796040601.5,"1"]}]`), 0, 0, providers.Unknown, "value at 2026"},
+		{"vector of a sample back", wrap("vector", `[{"metric":{},"value":[1796040300,"1"]}]`), 0, 1, 0, ""},
+		{"vector of the past", wrap("vector", `[{"metric":{},"value":[1796040298,"1"]}]`), 0, 0, providers.Unknown, "at most 5m0s before"},
+		{"scalar of the past", wrap("scalar", `[1796030000,"1"]`), 0, 0, providers.Unknown, "at most 5m0s before"},
+		{"scalar of the future", wrap("scalar", `[1796050000,"1"]`), 0, 0, providers.Unknown, "at most 5m0s before"},
 		{"error with 200", `{"status":"error","errorType":"timeout","error":"too slow"}`, 0, 0, providers.Unavailable, "too slow"},
 		{"internal with 200", `{"status":"error","errorType":"internal","error":"disk"}`, 0, 0, providers.Unavailable, "disk"},
 		{"execution with 200", `{"status":"error","errorType":"execution","error":"many-to-many"}`, 0, 0, providers.Invalid, "many-to-many"},
@@ -318,6 +324,25 @@ func TestForbiddenIsAskedOnce(t *testing.T) {
 	a := ask(t, system(t, fake, nil), query("q", 0))
 	if providers.KindOf(a.Err) != providers.Denied || asked != 1 || providers.HintOf(a.Err) == "" {
 		t.Errorf("error %v, hint %q, after %d requests", a.Err, providers.HintOf(a.Err), asked)
+	}
+}
+
+// TestOnlyOKIsAnAnswer: another success comes of something in between.
+func TestOnlyOKIsAnAnswer(t *testing.T) {
+	for _, status := range []int{http.StatusCreated, http.StatusNonAuthoritativeInfo, http.StatusPartialContent} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			fake := prometheustest.NewFake(t)
+			fake.Wrap(func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(status)
+					_, _ = fmt.Fprint(w, `{"status":"success","data":{"resultType":"scalar","result":[1796040600,"1"]}}`)
+				})
+			})
+			a := ask(t, system(t, fake, nil), query("q", 0))
+			if providers.KindOf(a.Err) != providers.Unknown || a.Err == nil || len(a.Points) != 0 || !strings.Contains(a.Err.Error(), fmt.Sprint(status)) {
+				t.Errorf("points %v, error %v, want status %d refused", a.Points, a.Err, status)
+			}
+		})
 	}
 }
 
