@@ -8,10 +8,8 @@ import (
 	"net/http"
 
 	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/gate"
 )
-
-// probeBody bounds what is read of an answer to a probe, in bytes.
-const probeBody = 64 << 10
 
 // probe makes one request of a gate. It follows no redirect, since the status
 // that is judged is the first one, and opens a connection of its own, so that
@@ -39,7 +37,7 @@ func probe(ctx context.Context, p runner.Probe) (int, []byte, error) {
 		return 0, nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, probeBody))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, gate.ProbeLimit))
 	if err != nil {
 		return answer.StatusCode, nil, fmt.Errorf("read the answer: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/manent/action/providers"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/gate"
 )
 
 // make generate gives every package of cmd/internal this flag; nothing here is
@@ -158,7 +159,7 @@ func TestOpenStore(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	long := strings.Repeat("x", probeBody+100)
+	long := strings.Repeat("x", gate.ProbeLimit+100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/moved":
@@ -184,8 +185,8 @@ func TestProbe(t *testing.T) {
 	if status, _, err := get("/moved", time.Minute); err != nil || status != http.StatusFound {
 		t.Errorf("got %d, %v for a redirect, expected the redirect itself", status, err)
 	}
-	if status, body, err := get("/long", time.Minute); err != nil || status != 200 || len(body) != probeBody {
-		t.Errorf("got %d, %d bytes, %v, expected %d bytes", status, len(body), err, probeBody)
+	if status, body, err := get("/long", time.Minute); err != nil || status != 200 || len(body) != gate.ProbeLimit {
+		t.Errorf("got %d, %d bytes, %v, expected %d bytes", status, len(body), err, gate.ProbeLimit)
 	}
 	if _, _, err := get("/slow", time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v for no answer in time", err)
