@@ -18,7 +18,7 @@ import (
 // Entry is one request.
 type Entry struct {
 	At     time.Time     // when the server logged it
-	Status int           // 100 to 599, or 0 when the client left without an answer
+	Status int           // 0 to 999 as logged; 0 when the client left without an answer
 	Track  string        // what served it, as logged; "" when that field is missing
 	Took   time.Duration // how long it took
 	Timed  bool          // Took was logged
@@ -44,12 +44,16 @@ func Proxy() Fields {
 	return Fields{Time: "time", Status: "status", Track: "slot", Duration: "duration", Unit: time.Second}
 }
 
+// Abandoned reports whether the client left before it was answered: nginx logs
+// 499 or 000 then, manent's own proxy 499.
+func (e Entry) Abandoned() bool { return e.Status == 0 || e.Status == 499 }
+
 // What may be wrong with a line.
 var (
 	errJSON     = errors.New("not a JSON object")
 	errForm     = errors.New("does not match the format")
 	errTime     = errors.New("time is missing or not readable")
-	errStatus   = errors.New("status is missing or not 100 to 599")
+	errStatus   = errors.New("status is missing or not a number of three digits")
 	errTrack    = errors.New("track is not text")
 	errDuration = errors.New("duration is not a number from 0 up")
 )
@@ -112,7 +116,8 @@ func parseTime(text []byte) (time.Time, bool) {
 	return t, err == nil && t.Unix() > 0
 }
 
-// parseStatus reads three digits. nginx writes 000 for a client that left.
+// parseStatus reads up to three digits. One outside of HTTP's 100 to 599 is what
+// a broken server sent (nginx passes 999 on), and no broken line.
 func parseStatus(text []byte) (int, bool) {
 	n := 0
 	for _, c := range text {
@@ -121,7 +126,7 @@ func parseStatus(text []byte) (int, bool) {
 		}
 		n = n*10 + int(c-'0')
 	}
-	return n, len(text) > 0 && len(text) <= 3 && (n == 0 || 100 <= n && n <= 599)
+	return n, len(text) > 0 && len(text) <= 3
 }
 
 // parseSpan reads a number of units, up to a year.

@@ -38,6 +38,11 @@ func TestNginx(t *testing.T) {
 	failed := whole
 	failed.Status = 500
 	plain := Entry{At: when, Status: 200, Track: "canary"}
+	strange := func(status int) Entry {
+		e := good
+		e.Status = status
+		return e
+	}
 	tests := []struct {
 		name, format, line string
 		fields             Fields
@@ -62,8 +67,13 @@ func TestNginx(t *testing.T) {
 		{"another format", canary, `10.0.0.1 - - [30/Nov/2026:13:00:00 +0100] "GET / HTTP/1.1" 200 5`, nginxFields(), Entry{}, errTime},
 		{"another beginning", `log: ` + canary, `1796040000.123 200 canary 0.001 u`, nginxFields(), Entry{}, errForm},
 		{"status of letters", canary, `1796040000.123 ok canary 0.001 u`, nginxFields(), Entry{}, errStatus},
-		{"status out of range", canary, `1796040000.123 700 canary 0.001 u`, nginxFields(), Entry{}, errStatus},
-		{"status too short", canary, `1796040000.123 20 canary 0.001 u`, nginxFields(), Entry{}, errStatus},
+		{"status above HTTP's", canary, `1796040000.123 999 canary 0.001 u`, nginxFields(), strange(999), nil},
+		{"status just above HTTP's", canary, `1796040000.123 600 canary 0.001 u`, nginxFields(), strange(600), nil},
+		{"status below HTTP's", canary, `1796040000.123 20 canary 0.001 u`, nginxFields(), strange(20), nil},
+		{"status of HTTP/0.9", canary, `1796040000.123 009 canary 0.001 u`, nginxFields(), strange(9), nil},
+		{"status too long", canary, `1796040000.123 2000 canary 0.001 u`, nginxFields(), Entry{}, errStatus},
+		{"status with a sign", canary, `1796040000.123 -20 canary 0.001 u`, nginxFields(), Entry{}, errStatus},
+		{"status missing", canary, `1796040000.123  canary 0.001 u`, nginxFields(), Entry{}, errStatus},
 		{"negative duration", canary, `1796040000.123 200 canary -0.001 u`, nginxFields(), Entry{}, errDuration},
 		{"duration of several attempts", canary, `1796040000.123 200 canary 0.001,0.002 u`, nginxFields(), Entry{}, errDuration},
 		{"duration of a year and more", canary, `1796040000.123 200 canary 40000000 u`, nginxFields(), Entry{}, errDuration},
@@ -152,6 +162,7 @@ func TestJSON(t *testing.T) {
 		{"track in another", `{"time":1796040000.123,"status":200,"x":{"slot":"b"}}`, Proxy(), Entry{At: when, Status: 200}, nil},
 		{"no time", `{"status":200,"slot":"b"}`, Proxy(), Entry{}, errTime},
 		{"null time", `{"time":null,"status":200,"slot":"b"}`, Proxy(), Entry{}, errTime},
+		{"status no server has", `{"time":1796040000.123,"status":999,"slot":"b"}`, Proxy(), Entry{At: when, Status: 999, Track: "b"}, nil},
 		{"no status", `{"time":1796040000.123,"slot":"b"}`, Proxy(), Entry{}, errStatus},
 		{"status true", `{"time":1796040000.123,"status":true,"slot":"b"}`, Proxy(), Entry{}, errStatus},
 		{"fraction of a status", `{"time":1796040000.123,"status":200.5,"slot":"b"}`, Proxy(), Entry{}, errStatus},
@@ -207,7 +218,7 @@ func FuzzNginx(f *testing.F) {
 
 func inRange(t *testing.T, e Entry) {
 	t.Helper()
-	if e.At.Unix() < 0 || e.At.IsZero() || e.Took < 0 || e.Took > 366*24*time.Hour || (e.Status != 0 && (e.Status < 100 || e.Status > 599)) {
+	if e.At.Unix() < 0 || e.At.IsZero() || e.Took < 0 || e.Took > 366*24*time.Hour || e.Status < 0 || e.Status > 999 {
 		t.Errorf("out of range: %+v", e)
 	}
 }

@@ -50,7 +50,7 @@ func (l Log) Read(ctx context.Context, from, to time.Time, parse Parser, each fu
 			return r.extent, err
 		case !info.Mode().IsRegular():
 			return r.extent, fmt.Errorf("%s is a %s, expected a file", path, kindOf(info.Mode()))
-		case strings.HasSuffix(path, ".gz") && info.ModTime().Before(from.Add(-slack)):
+		case strings.HasSuffix(path, ".gz") && info.ModTime().Before(from.Add(-slack)) && r.reaches():
 			continue // written before the window; a plain file costs one block to find out
 		}
 		if err := r.file(path, &seen); err != nil {
@@ -58,6 +58,12 @@ func (l Log) Read(ctx context.Context, from, to time.Time, parse Parser, each fu
 		}
 	}
 	return r.extent, nil
+}
+
+// reaches reports whether a request before the window was met: without one the
+// newest rotated file has to tell whether the log is older than the window.
+func (r *reader) reaches() bool {
+	return !r.extent.First.IsZero() && r.extent.First.Before(r.from)
 }
 
 func kindOf(m fs.FileMode) string {

@@ -254,6 +254,38 @@ func TestRotated(t *testing.T) {
 	}
 }
 
+// TestRotatedLongAgo: a compressed file from long before the window is read
+// only while nothing else says that the log is older than the window.
+func TestRotatedLongAgo(t *testing.T) {
+	tests := []struct {
+		name, current string
+		first         int64
+	}{
+		{"the log begins in the window", "230 a\n", 50},
+		{"the log is empty", "", 50},
+		{"the log begins before the window", "210 a\n", 210},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, "l"), tt.current)
+			for name, at := range map[string]int64{"l.1.gz": 50, "l.2.gz": 20} {
+				path := putGz(t, filepath.Join(dir, name), fmt.Sprintf("%d a\n", at))
+				if err := os.Chtimes(path, time.Unix(at, 0), time.Unix(at, 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			logs, err := Find(dir, []string{"l"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, x := seconds(t, logs[0], 220, 400); x.First.Unix() != tt.first || x.Malformed != 0 {
+				t.Errorf("extent %+v, want the first request at %d", x, tt.first)
+			}
+		})
+	}
+}
+
 // TestRotationMeanwhile: a file met under its old and its new name counts once.
 func TestRotationMeanwhile(t *testing.T) {
 	dir := t.TempDir()

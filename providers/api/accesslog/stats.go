@@ -8,10 +8,15 @@ import (
 
 // Stats are the figures of one track in one span of time. The zero value
 // counts; to give percentiles it has to be made by NewStats.
+//
+// An abandoned request says nothing of a server's health, and least of all
+// that it is healthy: one that never answers has no others. It is no request
+// here and has no duration; a 499 is a client error all the same.
 type Stats struct {
-	Requests     int
-	Errors       int // 5xx
-	ClientErrors int // 4xx
+	Requests     int // without the abandoned
+	Errors       int // 5xx, and what is no status of HTTP
+	ClientErrors int // 4xx, also 499
+	Abandoned    int // 499 and 000
 	Timed        int // requests with a duration
 
 	seconds float64
@@ -24,13 +29,17 @@ func NewStats() *Stats { return &Stats{took: map[time.Duration]int{}} }
 
 // Add counts a request.
 func (s *Stats) Add(e Entry) {
-	s.Requests++
-	switch e.Status / 100 {
-	case 5:
-		s.Errors++
-	case 4:
+	switch {
+	case e.Status/100 == 4:
 		s.ClientErrors++
+	case !e.Abandoned() && (e.Status < 100 || e.Status >= 500):
+		s.Errors++
 	}
+	if e.Abandoned() {
+		s.Abandoned++
+		return
+	}
+	s.Requests++
 	if !e.Timed {
 		return
 	}
@@ -41,7 +50,7 @@ func (s *Stats) Add(e Entry) {
 	}
 }
 
-// ErrorRate is the part of the requests that are 5xx, from 0 to 1; false
+// ErrorRate is the part of the requests that are errors, from 0 to 1; false
 // without requests.
 func (s *Stats) ErrorRate() (float64, bool) {
 	if s.Requests == 0 {

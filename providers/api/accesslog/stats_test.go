@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -92,15 +93,47 @@ func TestStats(t *testing.T) {
 	if _, ok := NewStats().Percentile(950); ok {
 		t.Error("a percentile without requests")
 	}
-	for _, e := range []Entry{timed(200, time.Second), timed(499, 2*time.Second), {Status: 503}, {Status: 0}, {Status: 399}} {
-		s.Add(e)
-	}
-	rate, _ := s.ErrorRate()
-	mean, _ := s.Mean()
-	if s.Requests != 5 || s.Errors != 1 || s.ClientErrors != 1 || s.Timed != 2 || rate != 0.2 || mean != 1.5 {
-		t.Errorf("%+v, rate %v, mean %v", s, rate, mean)
-	}
+	s.Add(timed(200, time.Second))
 	if _, ok := s.Percentile(950); ok {
 		t.Error("a percentile of figures that keep no durations")
+	}
+}
+
+// TestClasses: what each status counts as, among ten requests of 200 that take
+// a second; the one in question takes an hour.
+func TestClasses(t *testing.T) {
+	tests := []struct{ status, requests, errors, clientErrors, abandoned int }{
+		{200, 11, 0, 0, 0}, {101, 11, 0, 0, 0}, {399, 11, 0, 0, 0},
+		{400, 11, 0, 1, 0}, {498, 11, 0, 1, 0},
+		{499, 10, 0, 1, 1}, {0, 10, 0, 0, 1},
+		{500, 11, 1, 0, 0}, {599, 11, 1, 0, 0},
+		{600, 11, 1, 0, 0}, {999, 11, 1, 0, 0}, {99, 11, 1, 0, 0}, {9, 11, 1, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
+			s := NewStats()
+			for range 10 {
+				s.Add(timed(200, time.Second))
+			}
+			s.Add(timed(tt.status, time.Hour))
+			got := []int{s.Requests, s.Errors, s.ClientErrors, s.Abandoned, s.Timed}
+			if want := []int{tt.requests, tt.errors, tt.clientErrors, tt.abandoned, tt.requests}; !slices.Equal(got, want) {
+				t.Errorf("requests, errors, client errors, abandoned, timed: %v, want %v", got, want)
+			}
+			rate, _ := s.ErrorRate()
+			mean, _ := s.Mean()
+			slowest, _ := s.Percentile(999)
+			if rate != float64(tt.errors)/float64(tt.requests) || (mean > 1) != (tt.abandoned == 0) || slowest != 1 {
+				t.Errorf("rate %v, mean %v, p99.9 %v", rate, mean, slowest)
+			}
+		})
+	}
+	var left Stats
+	left.Add(timed(499, time.Second))
+	if _, ok := left.ErrorRate(); ok {
+		t.Error("an error rate of abandoned requests only")
+	}
+	if _, ok := left.Mean(); ok {
+		t.Error("a mean of abandoned requests only")
 	}
 }

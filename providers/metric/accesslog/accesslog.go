@@ -1,6 +1,9 @@
 // Package accesslog takes metrics from access logs on this machine: requests,
 // errors and durations per track, where there is no metric system. It must
 // not know formats of lines; those are providers/api/accesslog's.
+//
+// Requests that the client left (499, 000) count for client_errors only: with
+// nothing else a track is silent, and with more than half an answer is partial.
 package accesslog
 
 import (

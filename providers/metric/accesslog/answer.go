@@ -52,9 +52,8 @@ func (s *System) answer(q metric.Query, asked question, read reading) metric.Ans
 	}
 	a.From, a.To, a.Step = asked.from, asked.to, asked.step
 	a.Warnings, a.Partial = read.judge(asked.window, s.settings)
-	if strays := asked.tally.strays(); strays != "" {
-		a.Warnings = append(a.Warnings, strays)
-	}
+	doubts, partial := asked.tally.judge(q.Track, s.settings.MaxMalformed)
+	a.Warnings, a.Partial = append(a.Warnings, doubts...), a.Partial || partial
 	if why := asked.silent(q.Track, read); why != "" {
 		a.Err = fmt.Errorf("%w: %s", metric.ErrNoData, why)
 		return a
@@ -70,7 +69,11 @@ func (s *System) answer(q metric.Query, asked question, read reading) metric.Ans
 // requests while the other has some has 0 requests, and that is a figure; it
 // says nothing about errors and durations.
 func (q question) silent(track state.Slot, read reading) string {
-	mine, other := q.tally.requests(track), q.tally.requests(track.Other())
+	mine, left := q.tally.requests(track)
+	other, _ := q.tally.requests(track.Other())
+	if q.abandoned {
+		mine += left
+	}
 	switch {
 	case mine+other == 0:
 		return "no requests of either slot" + read.where()

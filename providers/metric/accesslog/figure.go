@@ -11,6 +11,7 @@ import (
 type figure struct {
 	of         func(*accesslog.Stats) (float64, bool)
 	traffic    bool // is the traffic itself, and so told of a track without any
+	abandoned  bool // also of requests that the client left
 	durations  bool // needs durations
 	percentile bool // needs each of them
 }
@@ -24,7 +25,7 @@ func named(text string) (figure, bool) {
 	case "errors":
 		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.Errors), true }}, true
 	case "client_errors":
-		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.ClientErrors), true }}, true
+		return figure{of: func(s *accesslog.Stats) (float64, bool) { return float64(s.ClientErrors), true }, abandoned: true}, true
 	case "error_rate":
 		return figure{of: (*accesslog.Stats).ErrorRate}, true
 	case "mean":

@@ -27,7 +27,9 @@ func (r reading) covers(from, to time.Time) bool {
 	return len(r.logs) > 0
 }
 
-// judge says what is wrong with the logs, and whether data are missing.
+// judge says what is wrong with the logs, and whether data are missing. A log
+// without a request before the window may have been moved away within it: its
+// beginning may be late by a tenth of the window, and by no more than MaxSilence.
 func (r reading) judge(w window, s Settings) (warnings []string, partial bool) {
 	if len(r.logs) == 0 {
 		return []string{"no log matches " + strings.Join(s.Files, ", ")}, true
@@ -40,7 +42,7 @@ func (r reading) judge(w window, s Settings) (warnings []string, partial bool) {
 		switch {
 		case x.First.IsZero():
 			say(true, x, "has no readable requests")
-		case x.First.Add(-s.MaxSilence).After(w.from):
+		case x.First.Add(-min(s.MaxSilence, w.to.Sub(w.from)/10)).After(w.from):
 			say(true, x, "begins at %s, after the window does (%s)", clock(x.First), clock(w.from))
 		}
 		if !x.Last.IsZero() && x.Last.Add(s.MaxSilence).Before(w.to) {

@@ -51,6 +51,8 @@ type tally struct {
 	percentiles bool
 	slots       map[state.Slot][]*accesslog.Stats // a span without requests is nil
 	unknown     map[string]int                    // requests whose track is no slot
+	lines       int                               // requests of any track
+	strays      int                               // of them with a track, but one that is no slot
 }
 
 // maxUnknown bounds how many unknown values are told apart: a client may
@@ -76,6 +78,7 @@ func (t *tally) add(slot state.Slot, e accesslog.Entry) {
 	if e.At.Before(t.from) || !e.At.Before(t.to) {
 		return
 	}
+	t.lines++
 	spans := t.slots[slot]
 	if spans == nil {
 		t.stray(e.Track)
@@ -95,33 +98,39 @@ func (t *tally) add(slot state.Slot, e accesslog.Entry) {
 }
 
 func (t *tally) stray(track string) {
+	if track != "" && track != "-" { // these had no slot yet
+		t.strays++
+	}
 	if _, known := t.unknown[track]; !known && len(t.unknown) >= maxUnknown {
 		track = "others"
 	}
 	t.unknown[track]++
 }
 
-// requests of a slot in the whole window.
-func (t *tally) requests(slot state.Slot) int {
-	sum := 0
+// requests of a slot in the whole window, and those that the client left.
+func (t *tally) requests(slot state.Slot) (answered, left int) {
 	for _, s := range t.slots[slot] {
 		if s != nil {
-			sum += s.Requests
+			answered, left = answered+s.Requests, left+s.Abandoned
 		}
 	}
-	return sum
+	return answered, left
 }
 
-// strays says how many requests belong to no slot, "" when all do.
-func (t *tally) strays() string {
-	if len(t.unknown) == 0 {
-		return ""
-	}
-	sum := 0
-	var values []string
+// judge says which requests tell nothing of a track, and whether they are too
+// many: more strays than maxStrays percent, or more abandoned than not.
+func (t *tally) judge(track state.Slot, maxStrays float64) (warnings []string, partial bool) {
+	sum, values := 0, []string(nil)
 	for _, v := range slices.Sorted(maps.Keys(t.unknown)) {
 		sum += t.unknown[v]
 		values = append(values, fmt.Sprintf("%.40q (%d)", v, t.unknown[v]))
 	}
-	return fmt.Sprintf("%d requests of tracks that are no slot: %s", sum, strings.Join(values, ", "))
+	if sum > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d requests of tracks that are no slot: %s", sum, strings.Join(values, ", ")))
+	}
+	answered, left := t.requests(track)
+	if left > answered {
+		warnings = append(warnings, fmt.Sprintf("%d of %d requests of slot %s were abandoned by the client (499, 000)", left, left+answered, track))
+	}
+	return warnings, left > answered || float64(t.strays)*100 > maxStrays*float64(t.lines)
 }
