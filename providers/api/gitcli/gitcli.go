@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/manent/action/providers"
 )
@@ -44,6 +45,10 @@ func (c *Client) Place() string {
 	return c.remote.shown
 }
 
+// scratchPrefix begins the name of a scratch directory; the number of the
+// process that made it follows.
+const scratchPrefix = "manent-state-"
+
 // Scratch makes an empty bare repository in a new temporary directory. The
 // caller removes it.
 func (c *Client) Scratch(ctx context.Context) (string, error) {
@@ -53,8 +58,9 @@ func (c *Client) Scratch(ctx context.Context) (string, error) {
 			return "", err
 		}
 		c.remote = found
+		sweep(os.TempDir(), time.Now())
 	}
-	dir, err := os.MkdirTemp("", "manent-state-*")
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-*", scratchPrefix, os.Getpid()))
 	if err != nil {
 		return "", err
 	}
