@@ -35,7 +35,8 @@ type Store interface {
 	Object(ctx context.Context, key, name string) ([]byte, error)
 
 	// List returns the keys below a prefix of whole segments ("shop",
-	// "shop/web"; "" for all), sorted.
+	// "shop/web"; "" for all), sorted. Keys may come with an error that
+	// names what could not be looked at; they are good all the same.
 	List(ctx context.Context, prefix string) ([]string, error)
 }
 

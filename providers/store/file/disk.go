@@ -45,17 +45,33 @@ func lock(ctx context.Context, root *os.Root) (unlock func(), err error) {
 }
 
 func readFile(root *os.Root, name string) ([]byte, error) {
+	if err := regular(root, name); err != nil {
+		return nil, err
+	}
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory: %w", name, fs.ErrNotExist)
-	}
 	return store.ReadAll(f)
+}
+
+// regular refuses what is no file of this store, before it is opened: a pipe
+// would block, and a link is nothing that this store makes.
+func regular(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a directory: %w", name, fs.ErrNotExist)
+	case !info.Mode().IsRegular():
+		return &providers.Fault{
+			Kind: providers.Invalid, Err: fmt.Errorf("%s is not a regular file (%s)", name, info.Mode()),
+			Hint: "the state directory holds regular files only: remove it, and restore the file where it replaced one",
+		}
+	}
+	return nil
 }
 
 // writeFile replaces a file whole. The temporary name is fixed, since the
@@ -78,6 +94,9 @@ func writeFile(root *os.Root, name string, data []byte) error {
 }
 
 func writeSynced(root *os.Root, name string, data []byte) error {
+	if err := regular(root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -106,10 +125,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
 		return nil, fault(op, err)
 	}
 	defer func() { _ = root.Close() }()
-	folders, err := folders(root)
-	if err != nil {
-		return nil, fault(op, err)
-	}
+	folders, bad := folders(root)
 	var keys []string
 	for _, folder := range folders {
 		if key, ok := keyOf(folder); ok && store.Below(key, prefix) {
@@ -117,30 +133,38 @@ func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
 		}
 	}
 	slices.Sort(keys)
+	if bad != nil {
+		return keys, fault(op, bad)
+	}
 	return keys, nil
 }
 
-// folders returns the folders that hold a document. One that cannot be read
-// is an error: a key left out would be an environment nobody looks after.
+// folders returns the folders that hold a document, whatever that is: to read
+// it is Get's. A folder that cannot be read is an error besides the others: a
+// key left out would be an environment nobody looks after.
 func folders(root *os.Root) (found []string, err error) {
+	var bad []error
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // went while we were looking
-		case err != nil:
+		case err != nil && name == ".":
 			return err
+		case err != nil:
+			bad = append(bad, fmt.Errorf("%s: %w", name, err))
+			return fs.SkipDir
 		case !entry.IsDir() || strings.Count(name, "/") < 2:
 			return nil
 		}
-		_, err = root.Stat(path.Join(name, document))
+		_, err = root.Lstat(path.Join(name, document))
 		if err == nil {
 			found = append(found, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
+			bad = append(bad, fmt.Errorf("%s: %w", name, err))
 		}
 		return fs.SkipDir
 	})
-	return found, err
+	return found, errors.Join(append(bad, err)...)
 }
 
 // keyOf is the key of a folder; false for one this store did not make.
@@ -178,7 +202,7 @@ func fault(op string, err error) error {
 	var inner *providers.Fault
 	switch {
 	case errors.As(err, &inner):
-		f.Kind, f.Err = inner.Kind, inner.Err
+		f.Kind, f.Err, f.Hint = inner.Kind, inner.Err, inner.Hint
 	case providers.Lost(err):
 		f.Kind = providers.Unknown
 	case errors.Is(err, store.ErrTooLarge):

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,5 +176,35 @@ func TestLeftOverOfACrash(t *testing.T) {
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%v, %v, expected the document and the lock", entries, err)
+	}
+}
+
+// TestFolderThatCannotBeRead: the other keys are listed, and the error names
+// the folder. Permissions do not bind root, for whom all are listed.
+func TestFolderThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, providers.Env{}, "file:"+dir)
+	keys := []string{"shop/api/prod", "shop/app/prod", "shop/web/prod"}
+	for _, key := range keys {
+		if _, err := s.Put(t.Context(), key, store.Change{Data: []byte("x")}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	locked := filepath.Join(dir, "shop", "app")
+	if err := os.Chmod(locked, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(locked, 0o755) })
+	got, err := s.List(t.Context(), "")
+	if _, bound := os.ReadDir(locked); bound != nil {
+		keys = []string{keys[0], keys[2]}
+		if providers.KindOf(err) != providers.Denied || !strings.Contains(err.Error(), "shop/app") {
+			t.Errorf("%v, expected it to be denied and to name shop/app", err)
+		}
+	} else if err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(got, keys) {
+		t.Errorf("listed %q, expected %q", got, keys)
 	}
 }
