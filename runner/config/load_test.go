@@ -135,7 +135,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	for _, tt := range []struct{ name, file, descriptor, want string }{
 		{"missing", filepath.Join(dir, "none.yml"), "", "none.yml: cannot be opened: no such file or directory"},
 		{"missing descriptor", "testdata/valid/canary.yml", filepath.Join(dir, "manent.yml"), "manent.yml: cannot be opened"},
-		{"a folder", dir, "", "cannot be read"},
+		{"a folder", dir, "", "cannot be read: not a regular file (d"},
 		{"too large", big, "", "has more than 1048576 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
