@@ -12,6 +12,7 @@ import (
 	"github.com/manent/action/providers"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
 )
 
 // The exit codes. This file is the only place that maps an outcome or an
@@ -170,6 +171,25 @@ func exitAtOnce() {
 	fmt.Fprintln(os.Stderr, "manent: could not tell: interrupted twice, nothing was waited for")
 	fmt.Fprintln(os.Stderr, "hint: run the same command again, it continues from what it finds")
 	os.Exit(exitUnsure)
+}
+
+// interrupted is the ending of a call that a signal may have ended: while the
+// stored rollout is on its way back, traffic may still reach the candidate.
+func (a *app) interrupted(ctx context.Context, p place, err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	doc, bad := a.document(ctx, p)
+	if bad != nil || doc.Rollout == nil || doc.Rollout.Status != state.Returning {
+		return err
+	}
+	e := endingOfError(err)
+	return &exitError{err: err, ending: ending{
+		Code: exitUnfinished, Message: fmt.Sprintf("version %s is on its way back: %s", doc.Rollout.Version, e.Message),
+		Hint: "run the same command again, or `manent resume`, until traffic is back",
+	}}
 }
 
 // unreturned is the ending of a return that was asked for and could not be

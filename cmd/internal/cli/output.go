@@ -52,7 +52,7 @@ type callJSON struct {
 	Hint     string           `json:"hint,omitempty"`     // what to do
 	Until    time.Time        `json:"until,omitzero"`     // come back then, or an approval expires then
 	Rollout  *rolloutJSON     `json:"rollout,omitempty"`  // which one it was about
-	Did      []outcomeJSON    `json:"did,omitempty"`      // of resume: one per environment and retirement
+	Did      []outcomeJSON    `json:"did,omitempty"`      // of resume: one per environment and retirement; of a status that cannot show all: one per environment
 	Problems []config.Problem `json:"problems,omitempty"` // of the configuration
 }
 

@@ -23,6 +23,7 @@ type place struct {
 	key     string
 	session *checkpoint.Session // with the document in the store
 	cfg     *config.Config      // nil without a file
+	broken  error               // why the store could not list all; session is nil
 }
 
 // fileFlags adds the flags that say which environment is meant.
@@ -86,6 +87,8 @@ func (a *app) place(ctx context.Context) (place, error) {
 		return place{}, err
 	case len(all) == 1:
 		return all[0], nil
+	case len(all) > 0 && all[len(all)-1].broken != nil:
+		return place{}, all[len(all)-1].broken
 	case len(all) == 0:
 		return place{}, need("-c FILE", a.state+" holds no environment yet")
 	}
@@ -97,7 +100,8 @@ func (a *app) place(ctx context.Context) (place, error) {
 }
 
 // places are all environments that the flags name: the file's, or without a
-// file all of the store.
+// file all of the store. What of a store could not be looked at is a last,
+// broken place, so that it keeps nobody from the others.
 func (a *app) places(ctx context.Context) ([]place, error) {
 	if a.file != "" {
 		cfg, err := a.load(false, true)
@@ -116,17 +120,28 @@ func (a *app) places(ctx context.Context) ([]place, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
 	defer cancel()
-	keys, err := s.List(ctx, "")
-	if err != nil {
-		return nil, &runner.UnsureError{Step: "state", Err: err}
+	keys, bad := s.List(ctx, "")
+	if bad != nil {
+		bad = &runner.UnsureError{Step: "state", Err: bad}
 	}
+	if len(keys) == 0 {
+		return nil, bad
+	}
+	return a.listed(s, keys, bad), nil
+}
+
+// listed are the places of a store's keys, and a broken one for the rest.
+func (a *app) listed(s store.Store, keys []string, bad error) []place {
 	var out []place
 	for _, key := range keys {
 		if key != store.ProbeKey {
 			out = append(out, a.placeOf(key, s, nil))
 		}
 	}
-	return out, nil
+	if bad != nil {
+		out = append(out, place{key: a.state, broken: bad})
+	}
+	return out
 }
 
 func (a *app) placeOf(key string, s store.Store, cfg *config.Config) place {
@@ -176,6 +191,9 @@ func (a *app) newID() string {
 
 // document reads the state document as it is.
 func (a *app) document(ctx context.Context, p place) (*state.Document, error) {
+	if p.broken != nil {
+		return nil, p.broken
+	}
 	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
 	defer cancel()
 	doc, err := p.session.Load(ctx)

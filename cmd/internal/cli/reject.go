@@ -44,6 +44,12 @@ func (a *app) back(ctx context.Context, verb string, f wordFlags) (view, error) 
 		return view{}, unreturned(err)
 	}
 	if r := doc.Rollout; r != nil && r.ID == e.Only && r.Status == state.Returned {
+		if out, err = e.AtStable(ctx); err != nil {
+			return view{}, err
+		}
+		if out.Result != runner.Complete {
+			return view{Outcome: &out, Rollout: r}, nil
+		}
 		out = runner.Outcome{Result: runner.Progress, Message: fmt.Sprintf("version %s is returned, all traffic is at stable, read at the router", r.Version)}
 	}
 	return view{Outcome: &out, Rollout: doc.Rollout}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/manent/action/runner"
+	"github.com/manent/action/state"
 )
 
 func (a *app) newResume() *cobra.Command {
@@ -23,7 +24,7 @@ raises a share. Without -c it does so for every environment of the state.
 
 It ends with 6 when a return is unfinished, else with 5 when somebody did not
 answer, else with 1 when it has returned a rollout, and otherwise with 0, also
-when there is still something to wait for.`,
+when there is still something to wait for, or a rollout's own job is at work.`,
 		Example: `  manent resume --state git
   manent resume -c envconfig/shop/web/prod.yml`,
 	}
@@ -43,7 +44,11 @@ func (a *app) resume(ctx context.Context, dryRun bool) (view, error) {
 	for _, p := range all {
 		outs, err := a.resumeOne(ctx, p, dryRun)
 		if ctx.Err() != nil {
-			return view{}, ctx.Err()
+			if worst := sweep(v.Past, nil); worst.Result == runner.Unfinished {
+				v.Outcome = &worst // of one before this; the signal does not change that
+				return v, nil
+			}
+			return view{}, a.interrupted(ctx, p, errors.Join(ctx.Err(), err))
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", p.key, err))
@@ -60,22 +65,49 @@ func (a *app) resume(ctx context.Context, dryRun bool) (view, error) {
 		text.WriteString("nothing is due\n")
 	}
 	v.Text = text.String()
-	worst := sweep(v.Past, errors.Join(failed...))
+	bad := errors.Join(failed...)
+	worst := sweep(v.Past, bad)
 	v.Outcome = &worst
+	if worst.Result == runner.Unsure && bad != nil && endingOfError(bad).Code == exitInternal {
+		return v, bad
+	}
 	return v, nil
 }
 
-func (a *app) resumeOne(ctx context.Context, p place, dryRun bool) ([]runner.Outcome, error) {
+func (a *app) resumeOne(ctx context.Context, p place, dryRun bool) (outs []runner.Outcome, err error) {
+	defer defect(&err)
+	doc, err := a.document(ctx, p)
+	if err != nil || doc.Rollout == nil {
+		return nil, err
+	}
 	e, err := a.engine(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	e.DryRun, e.NoWait = dryRun, true
-	doc, err := a.document(ctx, p)
-	if err != nil || doc.Rollout == nil {
-		return nil, err
+	outs, err = e.Resume(ctx)
+	if held, ok := errors.AsType[*runner.HeldError](err); ok {
+		return append(outs, busy(doc.Rollout, held)), nil
 	}
-	return e.Resume(ctx)
+	return outs, err
+}
+
+// busy is the outcome of an environment that somebody else is at work on: no
+// failure, but a return that is not seen to its end stays one.
+func busy(r *state.Rollout, held *runner.HeldError) runner.Outcome {
+	out := runner.Outcome{Result: runner.NotYet, Message: held.Reason, Remedy: held.Hint}
+	if r.Status == state.Returning {
+		out.Result = runner.Unfinished
+	}
+	return out
+}
+
+// defect makes a panic the error of one environment, so that it keeps nobody
+// from the others.
+func defect(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("internal: panic: %v", p)
+	}
 }
 
 // sweep is how a whole round ended: by the worst that needs somebody.

@@ -161,6 +161,11 @@ func (a *app) compare(ctx context.Context, e *runner.Engine, d *state.Document, 
 	case len(changed) == 0:
 		return nil
 	case f.reconfigure:
+		// Another one's rollout is not touched: the call that follows says whose it is.
+		if claim, err := f.request(p).Decide(d, e.World.Process.Owner); err != nil || claim != runner.Continue {
+			return err
+		}
+		e.Only = d.Rollout.ID
 		if err := e.Reconfigure(ctx, file); err != nil {
 			return err
 		}
@@ -177,7 +182,7 @@ func (a *app) compare(ctx context.Context, e *runner.Engine, d *state.Document, 
 // acted is the view of a call of the engine.
 func (a *app) acted(ctx context.Context, p place, dryRun bool, out runner.Outcome, err error) (view, error) {
 	if err != nil {
-		return view{}, err
+		return view{}, a.interrupted(ctx, p, err)
 	}
 	if dryRun && out.Result == runner.NotYet {
 		out.Result = runner.Progress // saying what would be done is all that was asked

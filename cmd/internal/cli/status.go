@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,7 +27,7 @@ reads the state only; the router is asked by doctor.
 
 With --json it is the document itself (rollout.stages[].score and so on) and
 "next". Without -c the state's only environment is shown, or all of them, one
-per line.`,
+per line; one that cannot be read is a line too, and the call ends with 5.`,
 		Example: `  manent status -c envconfig/shop/web/prod.yml
   manent status --state file:./state --json`,
 	}
@@ -52,19 +53,38 @@ func (a *app) status(ctx context.Context) (view, error) {
 // overview is one line for each environment of a store.
 func (a *app) overview(ctx context.Context, all []place) (view, error) {
 	docs := []report.Status{}
+	var past []runner.Outcome
 	var lines strings.Builder
+	var failed []error
 	for _, p := range all {
-		doc, err := a.document(ctx, p)
+		s, line, err := a.statusOf(ctx, p)
 		if err != nil {
-			return view{}, err
+			failed = append(failed, fmt.Errorf("%s: %w", p.key, err))
+			line = fmt.Sprintf("%s: %s: %v", p.key, word(endingOfError(err).Code), err)
+			past = append(past, runner.Outcome{Result: runner.Unsure, Message: line})
+		} else {
+			docs = append(docs, s)
+			past = append(past, runner.Outcome{Result: runner.Progress, Message: line})
 		}
-		docs = append(docs, report.Status{Document: doc, Next: a.next(doc)})
-		lines.WriteString(report.StatusLine(doc) + "\n")
+		lines.WriteString(line + "\n")
 	}
 	if len(all) == 0 {
 		fmt.Fprintf(&lines, "%s holds no environment yet\n", a.state)
 	}
+	if len(failed) > 0 {
+		return view{Past: past, Text: lines.String()}, errors.Join(failed...)
+	}
 	return view{JSON: docs, Text: lines.String()}, nil
+}
+
+// statusOf is one environment of many.
+func (a *app) statusOf(ctx context.Context, p place) (s report.Status, line string, err error) {
+	defer defect(&err)
+	doc, err := a.document(ctx, p)
+	if err != nil {
+		return s, "", err
+	}
+	return report.Status{Document: doc, Next: a.next(doc)}, report.StatusLine(doc), nil
 }
 
 // next is what the engine would do now, from the document alone.
