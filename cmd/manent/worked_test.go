@@ -31,6 +31,7 @@ func TestWorkedNumbers(t *testing.T) {
 			s := newShop(t)
 			s.proxy()
 			s.configure(workedConfig)
+			s.visits(people("before", 10)) // a log that begins with the stage could have lost its beginning
 			s.exits(0, "run", "--version", "2.0", "--until", "gate@traffic@9.9")
 			s.b.every.Store(test.every)
 

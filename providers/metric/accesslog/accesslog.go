@@ -36,7 +36,7 @@ type Settings struct {
 	DurationUnit string            `name:"duration_unit" default:"s" enum:"s,ms,us,ns" help:"unit of the duration in the log; answers are in seconds"`
 	Tracks       map[string]string `name:"tracks" help:"slot of each value of the track field, such as {canary: b, stable: a}; default {a: a, b: b}"`
 	MaxSilence   time.Duration     `name:"max_silence" default:"2m" help:"a log that has nothing for longer at either end of the window makes the answer partial; raise it where requests are rare"`
-	MaxMalformed float64           `name:"max_malformed" default:"1" help:"more unreadable lines than this, in percent, make the answer partial"`
+	MaxMalformed float64           `name:"max_malformed" default:"1" help:"more unreadable lines, or requests of unknown tracks, than this, in percent, make the answer partial"`
 }
 
 // Spec describes the system.
