@@ -31,7 +31,7 @@ func (a *app) validate() (view, error) {
 	if a.file == "" {
 		return view{}, need("-c FILE", "no configuration is named")
 	}
-	_, problems := config.Load(config.Options{
+	cfg, problems := config.Load(config.Options{
 		File: a.file, Descriptor: a.descriptorFile(), Anonymous: true, Catalog: a.host.Catalog(),
 	})
 	doc := validateJSON{Valid: problems.Err() == nil, Problems: problems}
@@ -44,5 +44,9 @@ func (a *app) validate() (view, error) {
 	if bad := problems.Of(config.Error, config.Absent); len(bad) > 0 {
 		return view{JSON: doc}, &problemsError{problems: bad}
 	}
-	return view{JSON: doc, Text: fmt.Sprintf("%s is valid", a.file)}, nil
+	text := fmt.Sprintf("%s is valid", a.file)
+	if cfg.Project == "" || cfg.Application == "" || cfg.Environment == "" {
+		text += ", but to be run it has to name project, application and environment, or lie in envconfig/<project>/<application>/<environment>.yml"
+	}
+	return view{JSON: doc, Text: text}, nil
 }
