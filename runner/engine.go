@@ -86,7 +86,7 @@ type Engine struct {
 	Wire func(config.Config) (World, error)
 
 	DryRun bool // read everything, write nothing
-	NoWait bool // never poll or sleep: report "not yet" at once
+	NoWait bool // never poll or sleep: report "not yet" at once; only a lease is waited for until it lapses
 
 	backOnly bool             // nothing but the way back
 	watch    checkpoint.Watch // since when a lease of another process stands still

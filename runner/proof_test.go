@@ -48,6 +48,9 @@ func release(s *sim, e *runner.Engine, version string, answer func(runner.Outcom
 			return sweep(s, e)
 		case runner.Approval, runner.PausedNow:
 			r := s.doc().Rollout
+			if out.Result == runner.PausedNow && !s.strangers {
+				s.problems = append(s.problems, "asked without need: "+out.Message)
+			}
 			w := runner.Word{Verb: answer(out), Version: version, Pause: r.Pause.ID, Seen: r.Pause.Seen, Who: "ann", From: "test"}
 			if err := e.Decide(ctx, w); err != nil {
 				return err
@@ -100,6 +103,7 @@ func scenarios() []scenario {
 		{name: "superseded", setup: func(s *sim) { s.cfg.Rollout.OnNewVersion = "supersede" }, play: superseded, want: "v3 completed, a 0, b 100"},
 		{name: "reverted on its way", setup: plain, play: revertedAt("50%"), want: "v2 returned, a 100, b 0"},
 		{name: "reverted before anything was claimed", setup: plain, play: revertedAt("traffic:prepare"), want: "v2 returned, a 100, b 0"},
+		{name: "reverted while a call may be under way", setup: plain, play: revertedInTheMiddle, want: "v2 returned, a 100, b 0"},
 		{name: "reverted at once", setup: plain, play: revertedAt("gate@traffic@5"), want: "v2 returned, a 100, b 0"},
 		{name: "reverted after completion", setup: plain, play: revertedAt("done"), want: "v2 returned, a 100, b 0"},
 		{name: "without testers, scaler or promotion", setup: func(s *sim) { s.bare = true }, play: one, want: "v2 completed, a 0, b 100"},
@@ -133,6 +137,7 @@ func firstRelease(s *sim) {
 
 // drifting: somebody sets 30 % by hand while 5 % bakes.
 func drifting(s *sim) {
+	s.strangers = true
 	s.tick = func() {
 		r := s.doc().Rollout
 		if r == nil || r.Status != state.Running {
@@ -190,6 +195,28 @@ func revertedAt(place string) func(*sim, *runner.Engine) error {
 		}
 		return sweep(s, e)
 	}
+}
+
+// revertedInTheMiddle: a person reverts as soon as 5 % is set, or the call that
+// sets it has gone wrong, without waiting for anything.
+func revertedInTheMiddle(s *sim, e *runner.Engine) error {
+	ctx := context.Background()
+	if r := s.doc().Rollout; r == nil || r.Return == nil {
+		hasty := *e
+		hasty.NoWait = true
+		_, err := hasty.Run(ctx, runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{Until: "gate@traffic@5", NoWait: true})
+		if s.dead || s.doc().Rollout == nil || s.doc().Rollout.Step("traffic@5") == nil {
+			return errors.Join(err, errors.New("not far enough to be reverted"))
+		}
+		if err := e.Decide(ctx, runner.Word{Verb: "revert", Version: "v2", Who: "ann", From: "test"}); err != nil {
+			return err
+		}
+	}
+	out, err := e.Back(ctx)
+	if err == nil && out.Result != runner.Failure {
+		err = fmt.Errorf("revert ended %s: %s", out.Result, out.Message)
+	}
+	return errors.Join(err, sweep(s, e))
 }
 
 // live plays a scenario to its end, with a new process whenever one dies or

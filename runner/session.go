@@ -139,7 +139,7 @@ func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 		if by == nil || e.DryRun {
 			return doc, doc.Lease != nil, nil
 		}
-		if e.NoWait || w.Now().Sub(began) >= LeaseWait {
+		if w.Now().Sub(began) >= e.patience() {
 			return nil, false, atWork(doc.Key, by)
 		}
 		e.doing(atWork(doc.Key, by).Error(), time.Time{})
@@ -147,6 +147,16 @@ func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 			return nil, false, err
 		}
 	}
+}
+
+// patience is how long a call waits for another process. Without waiting it
+// still stays until a dead one's lease has lapsed, which no later call could
+// find out any sooner.
+func (e *Engine) patience() time.Duration {
+	if e.NoWait {
+		return checkpoint.Patience + time.Second
+	}
+	return LeaseWait
 }
 
 func atWork(key string, by *state.Lease) *HeldError {

@@ -73,6 +73,7 @@ type sim struct {
 	broken     func(share float64) bool
 	tick       func()          // called with every sleep
 	down       map[string]bool // parts that cannot be reached
+	strangers  bool            // somebody else changes the weights, so that a person may be asked
 	forbidden  bool            // the router refuses every read with 403
 	downWrites bool            // no part takes a write
 	onWrite    func()          // called in front of every write of weights
