@@ -44,7 +44,7 @@ func (q Request) Decide(d *state.Document, owner state.RunRef) (Claim, error) {
 	}
 	switch {
 	case r == nil:
-		return q.fresh(nil)
+		return q.fresh()
 	case !r.Status.Terminal() && r.Version == q.Version && r.Owner.Same(owner):
 		return q.continues(r)
 	case !r.Status.Terminal() && r.Version != q.Version && q.Config.Rollout.OnNewVersion == "supersede":
@@ -61,7 +61,7 @@ func (q Request) Decide(d *state.Document, owner state.RunRef) (Claim, error) {
 	return Fresh, nil
 }
 
-func (q Request) fresh(*state.Rollout) (Claim, error) {
+func (q Request) fresh() (Claim, error) {
 	if q.Retry {
 		return Held, &UsageError{Reason: "there is no rollout to retry", Hint: "start one with `manent run --version V`"}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/manent/action/providers/router/routertest"
 	"github.com/manent/action/runner"
-	"github.com/manent/action/state"
 )
 
 // race lets several processes run over one sim, one at a time: at each call
@@ -144,5 +143,3 @@ func (s *sim) toTheEnd(e *runner.Engine) string {
 	}
 	return last
 }
-
-var _ = state.SlotA
