@@ -80,8 +80,8 @@ func (r *race) draw() int {
 // orders of their calls. One world, one end; each share is written once.
 func TestEnginesRace(t *testing.T) {
 	orders := 150
-	if testing.Short() {
-		orders = 20
+	if stride > 1 { // under the race detector
+		orders = 30
 	}
 	for seed := range orders {
 		broken := seed%3 == 2
