@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/manent/action/providers/api/host/hosttest"
 )
 
 // TestQuickstart types docs/quickstart.md word for word: every block of shell
@@ -64,12 +66,7 @@ func proxyIn(block string) string {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	_, port, err := net.SplitHostPort(hosttest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}

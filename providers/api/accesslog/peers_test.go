@@ -5,13 +5,14 @@ package accesslog
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/manent/action/providers/api/host/hosttest"
 )
 
 // Formats as nginx gets them, with the parser of each.
@@ -90,28 +91,15 @@ func TestRealNginx(t *testing.T) {
 // written waits for the log: nginx writes a line after it has answered.
 func written(t *testing.T, path string, lines int) {
 	t.Helper()
-	until(t, "the log is written", func() bool {
+	hosttest.Until(t, "the log is written", func() bool {
 		text, err := os.ReadFile(path)
 		return err == nil && bytes.Count(text, []byte("\n")) >= lines
 	})
 }
 
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for range 500 {
-		if done() {
-			return
-		}
-		<-tick.C
-	}
-	t.Fatalf("not within 10 s: %s", what)
-}
-
 func startNginx(t *testing.T, dir string) string {
 	t.Helper()
-	addr := freeAddress(t)
+	addr := hosttest.FreeAddress(t)
 	formats, logs := "", ""
 	for name, n := range nginxLogs {
 		formats += n.directive + "\n"
@@ -138,27 +126,6 @@ server { listen %s; %s
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	listening(t, addr)
+	hosttest.Await(t, addr)
 	return "http://" + addr
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
-func listening(t *testing.T, addr string) {
-	t.Helper()
-	until(t, "nginx listens", func() bool {
-		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
 }

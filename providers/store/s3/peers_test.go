@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/manent/action/providers/api/host/hosttest"
 	"github.com/manent/action/providers/store"
 	"github.com/manent/action/providers/store/storetest"
 )
@@ -70,14 +71,7 @@ func gateway(t *testing.T) (endpoint string) {
 	if os.Getenv("MANENT_PEERS_BIN") == "" {
 		binary = "versitygw"
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := hosttest.FreeAddress(t)
 	var out bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), binary, "--port", address, "--quiet", "posix", t.TempDir())
 	cmd.Env = []string{"ROOT_ACCESS_KEY=" + id, "ROOT_SECRET_KEY=" + secret}

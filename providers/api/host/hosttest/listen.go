@@ -1,6 +1,8 @@
 package hosttest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"syscall"
@@ -18,12 +20,29 @@ func Listen(t testing.TB) net.Listener {
 	return l
 }
 
-// FreeAddress is an address on loopback that nobody listens on.
+// FreeAddress is an address on loopback that nobody listens on, for a program
+// that the test starts. It stays the test's own until its end: it is below the
+// ports that the kernel hands out, and the UDP port of the same number, which
+// the test holds, keeps it from every other test on the machine.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l := Listen(t)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(15000)) //nolint:gosec // which one does not matter
+		held, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", address)
+		if err != nil {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			_ = held.Close()
+			continue
+		}
+		_ = l.Close()
+		t.Cleanup(func() { _ = held.Close() })
+		return address
+	}
+	t.Fatal("no port from 15000 to 29999 is free")
+	return ""
 }
 
 // Await waits until somebody listens on an address.
