@@ -66,6 +66,8 @@ type Rule struct {
 	MinPoints int     // of either side
 	Method    Method
 	Bound     *Bound // nil for the documented rule
+
+	Confidence float64 // of the interval of the shift, which decides nothing; 0 for no shift
 }
 
 // Bound replaces a rule's level where the false alarms of a whole rollout are
@@ -85,10 +87,12 @@ const (
 	FewPoints    Cause = "few points"              // inconclusive: below MinPoints
 	OutOfReach   Cause = "out of reach"            // inconclusive: no points of that number could be significant
 	TooSparse    Cause = "too sparse"              // inconclusive: ranks of a mostly constant side mean nothing downwards
+	NotFinite    Cause = "infinite points"         // inconclusive: the means are not numbers
 	NoDifference Cause = "not significant"         // pass
 	Tolerated    Cause = "within the ratio"        // pass: significant, and the ratio of means is tolerated
 	Better       Cause = "in the good direction"   // pass
 	Disagreeing  Cause = "ranks against the means" // pass, with Bound only
+	Signed       Cause = "ratio of signed means"   // inconclusive: a tolerated ratio says nothing about means below 0
 	Worse        Cause = "significantly worse"     // fail
 )
 
@@ -97,5 +101,6 @@ type Verdict struct {
 	Comparison
 	Outcome Outcome
 	Cause   Cause
-	Level   float64 // that P was compared with: alpha, or with Bound the two-sided level of this look
+	Judged  float64 // the p-value that decided: P, or with Bound the one that holds whatever the spreads, for the bad side alone
+	Level   float64 // that Judged was compared with: alpha, or with Bound the level of this look
 }
