@@ -38,12 +38,13 @@ type flow struct{ candidate, stable float64 }
 
 // evidenceChance approximates the probability that the evidence reaches the
 // threshold during these stages when the sides have these rates of bad events
-// throughout. The log likelihood ratio of the true rates is taken as a Brownian
+// throughout. The log likelihood ratio of the true rates (at most of those of the
+// last alternative) is taken as a Brownian
 // motion with drift, whose barrier is the threshold and what the mixtures over
 // ratios and stages cost at the expected counts. Within 0.1 of simulations from
 // about three expected bad events of the candidate on.
 func evidenceChance(flows []flow, planned int, stable, candidate, alpha, maxRatio float64) float64 {
-	ratio := candidate / (stable * maxRatio)
+	ratio := math.Min(candidate/(stable*maxRatio), ratios()[grid-1])
 	if !(ratio > 1) {
 		return 0
 	}
@@ -77,16 +78,10 @@ func crossing(barrier, mean, variance float64) float64 {
 	reflected := 2 * barrier * mean / variance
 	back := (barrier + mean) / sd
 	if reflected > 700 || back > 37 { // e^700 times nothing
-		return below((mean - barrier) / sd)
+		return upperTail((barrier - mean) / sd)
 	}
-	return math.Min(1, below((mean-barrier)/sd)+math.Exp(reflected)*below(-back))
+	return math.Min(1, upperTail((barrier-mean)/sd)+math.Exp(reflected)*upperTail(back))
 }
-
-// below is the probability that a standard normal variable is below z.
-func below(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
-
-// beyond is the z that a standard normal variable is below with probability p.
-func beyond(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
 
 // smallest is the smallest value between two positive ones, low excluded, at
 // which a chance that grows with it is at least power: +Inf if it is less at

@@ -28,24 +28,22 @@ func plan3(perSecond, candidateRate, stableRate float64) []simStage {
 	return stages
 }
 
-// poisson draws, exactly, in time that grows with mean.
+// poisson draws a count: exactly up to a mean of 100, normal and rounded beyond.
 func poisson(g *rand.Rand, mean float64) float64 {
-	n := 0.0
-	for ; mean > 30; mean -= 30 {
-		n += poisson(g, 30)
+	if mean > 100 {
+		return max(0, math.Round(mean+math.Sqrt(mean)*g.NormFloat64()))
 	}
-	limit := math.Exp(-mean)
+	n, limit := 0.0, math.Exp(-mean)
 	for p := g.Float64(); p > limit; p *= g.Float64() {
 		n++
 	}
 	return n
 }
 
-// events draws the bad ones exactly; of the good ones only the number matters.
+// events are the bad ones and all of a time.
 func events(g *rand.Rand, mean, rate float64) (bad, all float64) {
 	bad = poisson(g, mean*rate)
-	good := mean * (1 - rate)
-	return bad, bad + max(0, math.Round(good+math.Sqrt(good)*g.NormFloat64()))
+	return bad, bad + poisson(g, mean*(1-rate))
 }
 
 // failedAt simulates one rollout and gives the look at which each threshold was
