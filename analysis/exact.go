@@ -54,10 +54,24 @@ func newDistribution(x, y, free []float64) distribution {
 	d.counts = free[:d.start(d.m+1)]
 	clear(d.counts)
 	d.counts[0] = 1
-	for g := (groups{x: x, y: y}); g.next(); {
-		d.add(g.a + g.b)
+	for len(x) > 0 || len(y) > 0 {
+		a, b := heads(x, y)
+		d.add(a + b)
+		x, y = x[a:], y[b:]
 	}
 	return d
+}
+
+// heads counts the points of each sorted sample that have the smallest value
+// of both. Not both are empty.
+func heads(x, y []float64) (a, b int) {
+	if len(x) > 0 && (len(y) == 0 || x[0] <= y[0]) {
+		a = run(x, 0, x[0])
+	}
+	if len(y) > 0 && (len(x) == 0 || y[0] <= x[0]) {
+		b = run(y, 0, y[0])
+	}
+	return a, b
 }
 
 // start is where row k begins: row i has 2·i·n + 1 elements.

@@ -137,50 +137,51 @@ func numbers(into, points []float64) []float64 {
 	return into
 }
 
-// rank returns U of x, and Σ(t³ − t) over the groups of equal points.
+// rank returns U of x, and Σ(t³ − t) over the groups of equal points, of two
+// sorted samples.
 func rank(x, y []float64) (u, ties float64) {
-	below, twice := 0, int64(0) // points of y so far; 2U
-	for g := (groups{x: x, y: y}); g.next(); {
-		twice += int64(g.a) * int64(2*below+g.b)
-		below += g.b
-		if t := float64(g.a + g.b); t > 1 {
-			ties += t*t*t - t
+	twice, i, j := int64(0), 0, 0 // 2U; what has been passed of x and y
+	for i < len(x) && j < len(y) {
+		a, b, v, w := 0, 0, x[i], y[j]
+		if v <= w {
+			a = run(x, i, v)
 		}
+		if w <= v {
+			b = run(y, j, w)
+		}
+		twice += int64(a) * int64(2*j+b)
+		ties += tied(a + b)
+		i, j = i+a, j+b
 	}
-	return float64(twice) / 2, ties
+	twice += 2 * int64(len(x)-i) * int64(len(y))
+	return float64(twice) / 2, ties + tiesOf(x[i:]) + tiesOf(y[j:])
 }
 
-// groups walks two sorted samples as one, from one distinct value to the next.
-type groups struct {
-	x, y []float64 // what is left
-	a, b int       // points of x and y that have the value
+func tiesOf(sorted []float64) (ties float64) {
+	for i := 0; i < len(sorted); {
+		t := run(sorted, i, sorted[i])
+		ties += tied(t)
+		i += t
+	}
+	return ties
 }
 
-func (g *groups) next() bool {
-	if len(g.x) == 0 && len(g.y) == 0 {
-		return false
+// tied is t³ − t.
+func tied(points int) float64 {
+	if points < 2 {
+		return 0
 	}
-	var v float64
-	switch {
-	case len(g.x) == 0:
-		v = g.y[0]
-	case len(g.y) == 0:
-		v = g.x[0]
-	default:
-		v = min(g.x[0], g.y[0])
-	}
-	g.a, g.b = run(g.x, v), run(g.y, v)
-	g.x, g.y = g.x[g.a:], g.y[g.b:]
-	return true
+	t := float64(points)
+	return t*t*t - t
 }
 
-// run counts the points at the head that equal v.
-func run(sorted []float64, v float64) int {
-	i := 0
-	for i < len(sorted) && sorted[i] == v {
-		i++
+// run counts the points from i on that equal v.
+func run(sorted []float64, i int, v float64) int {
+	n := i + 1
+	for n < len(sorted) && sorted[n] == v {
+		n++
 	}
-	return i
+	return n - i
 }
 
 // normalP is the two-sided p of the formula at MannWhitney. Not all points are

@@ -2,12 +2,13 @@ package analysis
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
 // radixFrom is the number of points from which a radix sort beats slices.Sort
 // (measured on random points; below it counting costs more than comparing).
-const radixFrom = 160
+const radixFrom = 100
 
 // sortPoints sorts points, which are not NaN, with the help of tmp, which has
 // at least as many elements when there are radixFrom points or more.
@@ -19,54 +20,85 @@ func sortPoints(points, tmp []float64) {
 	radixSort(points, tmp[:len(points)])
 }
 
-// radixSort sorts by one byte of the order-preserving key at a time, the
-// lowest first. A byte that all points share needs no pass.
+// radixSort sorts by the upper 32 of the bits in which the points differ, one
+// byte after the other from the lowest, and then what those leave unsorted. A
+// byte that all points share needs no pass.
 func radixSort(points, tmp []float64) {
-	var counts [8][256]uint32
+	d := digitsOf(points)
+	var counts [4][256]uint32
 	for _, v := range points {
-		k := sortKey(v)
+		k := d.of(v)
 		counts[0][byte(k)]++
 		counts[1][byte(k>>8)]++
 		counts[2][byte(k>>16)]++
 		counts[3][byte(k>>24)]++
-		counts[4][byte(k>>32)]++
-		counts[5][byte(k>>40)]++
-		counts[6][byte(k>>48)]++
-		counts[7][byte(k>>56)]++
 	}
-	from, to, first := points, tmp, sortKey(points[0])
+	from, to, first := points, tmp, d.of(points[0])
 	for i := range counts {
-		shift := uint(8 * i)
-		if counts[i][byte(first>>shift)] == uint32(len(points)) {
-			continue
+		if shift := 8 * i; counts[i][byte(first>>shift)] < uint32(len(points)) {
+			d.distribute(from, to, shift, &counts[i])
+			from, to = to, from
 		}
-		scatter(from, to, shift, &counts[i])
-		from, to = to, from
 	}
 	if &from[0] != &points[0] {
 		copy(points, from)
 	}
+	d.finish(points)
 }
 
-// scatter moves each point to where its byte puts it; counts become places.
-func scatter(from, to []float64, shift uint, counts *[256]uint32) {
+// digits takes the bits to sort by from a point.
+type digits struct {
+	least uint64 // sort key
+	shift int
+}
+
+func digitsOf(points []float64) digits {
+	least, most := sortKey(points[0]), sortKey(points[0])
+	for _, v := range points {
+		k := sortKey(v)
+		least, most = min(least, k), max(most, k)
+	}
+	return digits{least, max(0, bits.Len64(most-least)-32)}
+}
+
+func (d digits) of(v float64) uint32 { return uint32((sortKey(v) - d.least) >> (d.shift & 63)) } //nolint:gosec // digitsOf shifts to 32 bits
+
+// distribute moves each point to where its byte puts it; counts become places.
+func (d digits) distribute(from, to []float64, shift int, counts *[256]uint32) {
 	place := uint32(0)
 	for i, n := range counts {
 		counts[i] = place
 		place += n
 	}
 	for _, v := range from {
-		at := &counts[byte(sortKey(v)>>(shift&63))]
+		at := &counts[byte(d.of(v)>>(shift&31))]
 		to[*at] = v
 		*at++
 	}
 }
 
+// finish sorts the runs of points that share all bits sorted by.
+func (d digits) finish(points []float64) {
+	if d.shift == 0 {
+		return
+	}
+	start, digit := 0, d.of(points[0])
+	for i, v := range points {
+		if next := d.of(v); next != digit {
+			if i-start > 1 {
+				slices.Sort(points[start:i])
+			}
+			start, digit = i, next
+		}
+	}
+	slices.Sort(points[start:])
+}
+
 // sortKey maps numbers to integers of the same order: the sign bit is turned,
 // and with a negative number all other bits too. -0 comes before 0.
 func sortKey(v float64) uint64 {
-	bits := math.Float64bits(v)
-	return bits ^ (uint64(int64(bits)>>63) | 1<<63) //nolint:gosec // the sign is meant to be spread
+	k := math.Float64bits(v)
+	return k ^ (uint64(int64(k)>>63) | 1<<63) //nolint:gosec // the sign is meant to be spread
 }
 
 // fromSortKey is the inverse of sortKey.
