@@ -161,3 +161,9 @@ func TestCombine(t *testing.T) {
 	near(t, "six of 5 %", Combine(.05, .05, .05, .05, .05, .05), 0.2649, 1e-4)
 	near(t, "a sure one", Combine(0.1, 1), 1, 0)
 }
+
+func BenchmarkFalseAlarm(b *testing.B) {
+	for b.Loop() {
+		FalseAlarm(documented(minute, 15*sec))
+	}
+}

@@ -219,3 +219,12 @@ func TestSmallestRatioAtTheEdges(t *testing.T) {
 		t.Errorf("maxRatio 2: got %v, expected little above 2", loose)
 	}
 }
+
+// One look of the third stage of three: a block and the evidence.
+func BenchmarkSequentialLook(b *testing.B) {
+	stages := make([]Sums, 3)
+	for b.Loop() {
+		stages[2] = stages[2].Add(Counts{3, 600, 2, 600}, 1)
+		Evidence(stages, 3)
+	}
+}
