@@ -70,7 +70,7 @@ func New(env providers.Env, s Settings) (metric.System, error) {
 	sys := &System{settings: s, dir: env.Dir}
 	var err error
 	if sys.tracks, err = slots(s.Tracks); err == nil {
-		sys.parse, sys.timed, err = parser(s)
+		sys.parse, sys.timed, err = Parser(s)
 	}
 	switch {
 	case err != nil:
@@ -105,8 +105,9 @@ func slots(tracks map[string]string) (map[string]state.Slot, error) {
 	return out, nil
 }
 
-// parser fills in the default fields of a format.
-func parser(s Settings) (parse accesslog.Parser, timed bool, err error) {
+// Parser fills in the default fields of a format. timed is false when its lines
+// have no duration.
+func Parser(s Settings) (parse accesslog.Parser, timed bool, err error) {
 	units := map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 	f := accesslog.Fields{Time: s.Time, Status: s.Status, Track: s.Track, Duration: s.Duration, Unit: units[s.DurationUnit]}
 	switch s.Format {
