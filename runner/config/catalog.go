@@ -69,7 +69,6 @@ const (
 	FeaturePools     = "pools"     // traffic.pool
 	FeatureCallbacks = "callbacks" // callbacks
 	FeatureAlarms    = "alarms"    // rollout.health.alarms
-	FeatureAnalysis  = "analysis"  // analysis of a metric, health.analysis, health.falseAlarm
 )
 
 // Known returns the catalog of all names of the design, none in the build.

@@ -21,14 +21,12 @@ func (c *checker) health() {
 		c.wrong(path+".failureLimit", "", "failureLimit is %d, expected 0 or more", h.FailureLimit)
 	}
 	if a := h.Analysis; a != nil {
-		c.feature(FeatureAnalysis, path+".analysis", "scoring", true)
 		c.score(path+".analysis.pass", a.Pass)
 		c.score(path+".analysis.marginal", a.Marginal)
 		if a.Marginal > a.Pass {
 			c.wrong(path+".analysis.marginal", "", "marginal %v is above pass %v", a.Marginal, a.Pass)
 		}
 	}
-	c.feature(FeatureAnalysis, path+".falseAlarm", "falseAlarm", h.FalseAlarm != nil)
 	for name := range c.cfg.Rollout.Providers {
 		known(c, c.cat.Metrics, "metric system", name, "rollout.providers."+name)
 	}

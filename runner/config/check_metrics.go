@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/manent/action/analysis"
 )
 
 func (c *checker) metrics() {
 	for i, m := range c.cfg.Rollout.Health.Metrics {
 		path := fmt.Sprintf("rollout.health.metrics[%d]", i)
 		known(c, c.cat.Metrics, "metric system", m.Provider, path+".provider")
-		c.feature(FeatureAnalysis, path+".analysis", "analysis of a metric", m.Analysis != "")
 		c.thresholds(path, m)
 		c.comparison(path, m)
 		c.samples(path, m)
@@ -23,6 +24,13 @@ func (c *checker) metrics() {
 
 // thresholds checks that there is one and that something can pass it.
 func (c *checker) thresholds(path string, m Metric) {
+	if m.Analysis != "" {
+		for _, key := range []string{"max", "min", "maxDelta"} {
+			if c.given(path + "." + key) {
+				c.wrong(path+"."+key, "give it to a metric of its own, without analysis", "%s has no meaning with analysis: %s", key, m.Analysis)
+			}
+		}
+	}
 	limits := []*float64{m.Max, m.Min, m.MaxRatio, m.MinRatio, m.MaxDelta}
 	if !slices.ContainsFunc(limits, func(l *float64) bool { return l != nil }) {
 		c.wrong(path, "give max, min, or with compare: stable maxRatio, minRatio, maxDelta", "metric %s has no threshold", m.Name)
@@ -94,14 +102,46 @@ func (c *checker) statistics(path string, m Metric) {
 	if m.Weight <= 0 {
 		c.wrong(path+".weight", "", "weight is %v, expected more than 0", m.Weight)
 	}
-	if m.Analysis == "sequential" && m.SamplesQuery == "" {
-		c.wrong(path+".samplesQuery", "query counts bad events, samplesQuery all events", "analysis: sequential without samplesQuery")
+	if m.Analysis == "sequential" {
+		c.sequential(path, m)
 	}
 	if m.Analysis == "" && m.Compare != "" && c.cfg.Rollout.Health.FalseAlarm != nil {
 		c.wrong(path, "add analysis: mann-whitney or sequential, or leave falseAlarm out", "metric %s compares without analysis, so falseAlarm cannot bound its error", m.Name)
 	}
 	if m.Analysis != "" && m.Compare != "" {
 		c.idle(path, m)
+	}
+	if m.Analysis == "mann-whitney" {
+		c.tolerance(path, m)
+	}
+}
+
+// sequential checks what counting bad events needs.
+func (c *checker) sequential(path string, m Metric) {
+	if m.SamplesQuery == "" {
+		c.wrong(path+".samplesQuery", "query counts bad events, samplesQuery all events", "analysis: sequential without samplesQuery")
+	}
+	if m.Direction != "increase" {
+		c.wrong(path+".direction", "let query count what is bad", "direction: %s with analysis: sequential, expected increase", m.Direction)
+	}
+	if m.PerShare {
+		c.wrong(path+".perShare", "leave it out: bad events are compared with each side's own traffic", "perShare with analysis: sequential")
+	}
+	if c.given(path + ".lookback") {
+		c.wrong(path+".lookback", "leave it out: every event of the stage counts once", "lookback with analysis: sequential")
+	}
+	if m.MaxRatio != nil && *m.MaxRatio == 0 {
+		c.wrong(path+".maxRatio", "", "maxRatio is 0 with analysis: sequential, expected more")
+	}
+}
+
+// tolerance checks that a tolerated ratio of means tolerates something.
+func (c *checker) tolerance(path string, m Metric) {
+	if m.MaxRatio != nil && *m.MaxRatio < 1 {
+		c.wrong(path+".maxRatio", "1 tolerates nothing beyond chance, 1.2 a fifth more", "maxRatio is %v with analysis, expected 1 or more", *m.MaxRatio)
+	}
+	if m.MinRatio != nil && (*m.MinRatio <= 0 || *m.MinRatio > 1) {
+		c.wrong(path+".minRatio", "1 tolerates nothing beyond chance, 0.8 a fifth less", "minRatio is %v with analysis, expected above 0 and at most 1", *m.MinRatio)
 	}
 }
 
@@ -181,14 +221,44 @@ func (c *checker) points(path string, m Metric, span Duration, share, key string
 	if m.Lookback > 0 {
 		room = min(room, m.Lookback)
 	}
-	if c.cfg.Rollout.Health.FalseAlarm != nil {
+	bounded := c.cfg.Rollout.Health.FalseAlarm != nil
+	if bounded {
 		apart = max(apart, window)
 	}
 	if apart == 0 {
 		return
 	}
-	if n := int(room/apart) + 1; n < m.MinPoints {
+	n := int(room/apart) + 1
+	if n < m.MinPoints {
 		c.wrong(path+".minPoints", fmt.Sprintf("lengthen %s, or shorten step and window", key),
 			"%s is watched for %s, which gives metric %s %d points, one each %s; minPoints is %d", share, span, m.Name, n, apart, m.MinPoints)
 	}
+	if bounded && n >= m.MinPoints {
+		c.bounded(path, m, window, apart)
+	}
+}
+
+// bounded checks that the points of a bake can reach the level that falseAlarm
+// leaves a metric in a stage, and that every point of it counts.
+func (c *checker) bounded(path string, m Metric, window, apart Duration) {
+	if c.given(path + ".lookback") {
+		c.wrong(path+".lookback", "leave it out: the bound is for series over the whole time in a stage", "lookback with falseAlarm")
+	}
+	bake, alpha := c.cfg.Rollout.Traffic.Bake, c.cfg.StageAlpha()
+	n := 0
+	if bake >= window {
+		n = int((bake-window)/apart) + 1
+	}
+	each := alpha
+	if m.Direction == "either" {
+		each /= 2 // half for each direction
+	}
+	needed := analysis.PointsFor(each)
+	if n >= needed {
+		return
+	}
+	long := window + Duration(needed-1)*apart
+	c.wrong(path, fmt.Sprintf("set rollout.traffic.bake to at least %s, shorten the query's window, or use analysis: sequential", long),
+		"falseAlarm leaves metric %s an error of %.2g in each stage, which needs %d points a side; a bake of %s supplies %d, one each %s",
+		m.Name, alpha, needed, bake, n, apart)
 }
