@@ -22,7 +22,7 @@ func Ask(h config.Health, s Subject) ([]Question, []error) {
 	var questions []Question
 	var problems []error
 	for _, m := range h.Metrics {
-		for _, p := range sidesOf(frame(m, s)) {
+		for _, p := range sidesOf(frame(m, h, s)) {
 			switch p.side.State {
 			case Broken:
 				problems = append(problems, fmt.Errorf("metric %s: %s: %s", m.Name, p.name, p.side.Error))
@@ -105,28 +105,32 @@ func alarmsAt(h config.Health, share float64) []config.Alarm {
 }
 
 // frame lays out a metric's result: each side it needs, with query and window.
-func frame(m config.Metric, s Subject) MetricResult {
+func frame(m config.Metric, h config.Health, s Subject) MetricResult {
 	r := MetricResult{Name: m.Name}
 	if skipped(m, s.Share, s.First) != "" {
 		return r
 	}
 	compare := m.Compare != ""
-	step := time.Duration(0)
-	if m.Analysis != "" {
-		step = m.Step.Std()
+	system := s.Systems[m.Provider]
+	step, samplesStep := apart(m, h, system), time.Duration(0)
+	switch m.Analysis {
+	case "mann-whitney":
+		r.Planned = planned(s.Course.Bake, window(m, system, m.Query), step, m.Lookback.Std())
+	case "sequential":
+		r.Cumulative, samplesStep = system.Window != nil, step
 	}
 	r.Candidate = ask(m, s, m.Query, false, step)
 	if compare {
 		r.Stable = ask(m, s, m.Query, true, step)
-		distinct(r.Candidate, r.Stable, s.Systems[m.Provider])
+		distinct(r.Candidate, r.Stable, system)
 	}
 	if m.SamplesQuery == "" {
 		return r
 	}
-	r.Samples = &Samples{Candidate: ask(m, s, m.SamplesQuery, false, 0)}
+	r.Samples = &Samples{Candidate: ask(m, s, m.SamplesQuery, false, samplesStep)}
 	if compare {
-		r.Samples.Stable = ask(m, s, m.SamplesQuery, true, 0)
-		distinct(r.Samples.Candidate, r.Samples.Stable, s.Systems[m.Provider])
+		r.Samples.Stable = ask(m, s, m.SamplesQuery, true, samplesStep)
+		distinct(r.Samples.Candidate, r.Samples.Stable, system)
 	}
 	return r
 }
@@ -180,12 +184,12 @@ func ask(m config.Metric, s Subject, query string, stable bool, step time.Durati
 		side.broken(fmt.Sprintf("slot %q of the candidate, expected a or b", s.Candidate))
 		return side
 	}
-	side.From, side.To = span(m, s, window(m, system, query), delay(m, system))
+	side.From, side.To = span(m, s, step > 0, window(m, system, query), delay(m, system))
 	text, err := expand(query, s.values(stable, side, system), system.Escape)
 	switch {
 	case err != nil:
 		side.broken(err.Error())
-	case !side.From.Before(side.To) || side.From.Before(at(s.InForce)):
+	case !side.From.Before(side.To) || side.From.Before(at(s.InForce)) || step > 0 && empty(side, m.Analysis == "sequential"):
 		side.State = Unasked
 	}
 	if err == nil {
@@ -194,14 +198,24 @@ func ask(m config.Metric, s Subject, query string, stable bool, step time.Durati
 	return side
 }
 
+// empty reports whether the window of a series has no instant on the grid of
+// its step; where counts are compared, whether it has none beyond its first.
+func empty(side *Side, twice bool) bool {
+	first, last, err := metric.Align(metric.Query{From: side.From, To: side.To, Step: side.Step})
+	return err != nil || twice && !first.Before(last)
+}
+
 // span is a metric's window. One value stands for the range behind the end; a
 // series, and a value without a range of its own, take the time in the stage,
 // or the lookback of it. The first point of a series whose own range lies in
 // the stage is one range after its beginning.
-func span(m config.Metric, s Subject, window, delay time.Duration) (from, to time.Time) {
+func span(m config.Metric, s Subject, series bool, window, delay time.Duration) (from, to time.Time) {
 	to = at(s.Now.Add(-delay))
-	if window > 0 && m.Analysis == "" {
+	if window > 0 && !series {
 		return to.Add(-window), to
+	}
+	if m.Analysis == "sequential" {
+		return at(since(m, s.Course, s.InForce)), to
 	}
 	from = at(s.InForce).Add(window)
 	if back := to.Add(-m.Lookback.Std()); m.Lookback > 0 && back.After(from) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/manent/action/analysis"
 	"github.com/manent/action/providers/metric"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/state"
@@ -50,7 +51,15 @@ type Subject struct {
 	Now       time.Time
 	AtEnd     bool // at or after the end of the bake, see Clock.AtEnd
 	Systems   map[string]metric.Traits
-	Memory    json.RawMessage // what a sequential analysis carried over, from state.Stage
+	Course    Course
+}
+
+// Course is what statistics need to know of the rollout around a reading.
+type Course struct {
+	Bake    time.Duration     `json:"bake,omitempty"`    // of this stage, nanoseconds
+	Stages  int               `json:"stages,omitempty"`  // of the whole plan in which versions are compared, see CompareStages
+	Memory  json.RawMessage   `json:"memory,omitempty"`  // what the analysis of this stage carried over, from state.Stage
+	Earlier []json.RawMessage `json:"earlier,omitempty"` // and that of the pass's earlier stages, oldest first
 }
 
 // Question is what one metric system is to be asked, in one call, and which
@@ -92,7 +101,8 @@ type Record struct {
 	First   bool            `json:"first,omitempty"` // first release
 	AtEnd   bool            `json:"atEnd,omitempty"` // at or after the end of the bake
 	Health  config.Health   `json:"health"`          // the rules it was judged by
-	Memory  json.RawMessage `json:"memory,omitempty"`
+	Course  Course          `json:"course,omitzero"`
+	Memory  json.RawMessage `json:"memory,omitempty"` // what the analysis carries over to the next reading
 }
 
 // MetricResult is one metric in one reading.
@@ -106,6 +116,45 @@ type MetricResult struct {
 	Samples   *Samples `json:"samples,omitempty"`
 	Weight    float64  `json:"weight"`
 	Critical  bool     `json:"critical,omitempty"`
+
+	// of a metric with analysis
+	Planned    int         `json:"planned,omitempty"`    // points of a side at the end of the bake
+	Cumulative bool        `json:"cumulative,omitempty"` // a point counts since ever, not during its step
+	Statistics *Statistics `json:"statistics,omitempty"`
+}
+
+// Statistics are the figures of a statistical comparison. Number is a float64
+// that is written as text when JSON has no number for it.
+type Statistics struct {
+	// of analysis: mann-whitney
+	U      Number          `json:"u,omitempty"`
+	P      Number          `json:"p,omitempty"`     // two-sided
+	Level  Number          `json:"level,omitempty"` // that it was compared with
+	Method analysis.Method `json:"method,omitempty"`
+	Shift  *Shift          `json:"shift,omitempty"`
+	Effect Number          `json:"effect,omitempty"` // chance that a candidate's point is above a stable's
+
+	Ratio           Number   `json:"ratio"`
+	Delta           Number   `json:"delta"`
+	CandidateMean   Number   `json:"mean_candidate"` // sequential: bad ÷ all
+	StableMean      Number   `json:"mean_stable"`
+	CandidatePoints int      `json:"points_candidate"` // sequential: blocks of time counted
+	StablePoints    int      `json:"points_stable"`
+	Warnings        []string `json:"warnings,omitempty"`
+
+	// of analysis: sequential
+	Counts   *analysis.Counts `json:"counts,omitempty"`   // of this stage
+	Evidence Number           `json:"evidence,omitempty"` // the largest so far
+	Needed   Number           `json:"needed,omitempty"`   // 1 ÷ alpha
+	Smallest Number           `json:"smallest,omitempty"` // ratio that the traffic would have shown in 4 of 5 rollouts
+}
+
+// Shift is the median of all differences candidate − stable with its interval.
+type Shift struct {
+	Estimate   Number  `json:"estimate"`
+	Low        Number  `json:"low"`
+	High       Number  `json:"high"`
+	Confidence float64 `json:"confidence"`
 }
 
 // AlarmResult is one alarm in one reading.

@@ -14,7 +14,7 @@ import (
 func Judge(h config.Health, s Subject, answers Answers, probes []ProbeResult) Record {
 	r := record(h, s)
 	for _, m := range h.Metrics {
-		got := frame(m, s)
+		got := frame(m, h, s)
 		for _, p := range sidesOf(got) {
 			answer, ok := answers[p.id]
 			p.side.fill(answer, ok)
@@ -51,12 +51,15 @@ func Voided(h config.Health, s Subject, reason string) Record {
 func conclude(r Record) Record {
 	seen := r.Metrics
 	r.Metrics = nil
+	carried := memory{}
 	for _, m := range r.Health.Metrics {
 		got := MetricResult{Name: m.Name}
 		if i := slices.IndexFunc(seen, func(o MetricResult) bool { return o.Name == m.Name }); i >= 0 {
 			got.Candidate, got.Stable, got.Samples = seen[i].Candidate, seen[i].Stable, seen[i].Samples
+			got.Planned, got.Cumulative = seen[i].Planned, seen[i].Cumulative
 		}
-		f := judge(m, got, r)
+		var f finding
+		f, got.Statistics = judge(m, got, r, carried)
 		got.Result, got.Rule, got.Reason = f.result, f.rule, "metric "+m.Name+": "+f.reason
 		got.Weight, got.Critical = m.Weight, critical(m, r.Health)
 		r.Metrics = append(r.Metrics, got)
@@ -65,6 +68,7 @@ func conclude(r Record) Record {
 	for i := range r.Alarms {
 		r.Alarms[i].Result, r.Alarms[i].Reason = judgeAlarm(r.Alarms[i].Seen)
 	}
+	r.Memory = remember(carried, r.Course.Memory)
 	r.Score = score(r)
 	r.Verdict, r.Reason = verdict(r)
 	return r
@@ -86,16 +90,22 @@ type finding struct {
 }
 
 // judge takes a metric through the rows of the table, the first that applies.
-func judge(m config.Metric, got MetricResult, r Record) finding {
+// What it carries over to the next reading is put into carried.
+func judge(m config.Metric, got MetricResult, r Record, carried memory) (finding, *Statistics) {
 	if why := skipped(m, r.Share, r.First); why != "" {
-		return finding{SkippedHere, "", "skipped: " + why}
+		return finding{SkippedHere, "", "skipped: " + why}, nil
 	}
 	switch m.Analysis {
 	case "":
-		return judgeValues(m, got, r)
-	default: // statistical comparisons are judged from the points of got, here
-		return finding{Errored, "analysis " + m.Analysis, fmt.Sprintf("analysis %s is not in this build", m.Analysis)}
+		return judgeValues(m, got, r), nil
+	case "mann-whitney":
+		return judgeRanks(m, got, r)
+	case "sequential":
+		f, stats, now := judgeCounts(m, got, r)
+		carried[m.Name] = now
+		return f, stats
 	}
+	return finding{Errored, "analysis " + m.Analysis, fmt.Sprintf("analysis %s is not known", m.Analysis)}, nil
 }
 
 // judgeValues judges a metric by single values and thresholds.
@@ -140,6 +150,10 @@ func unusable(m config.Metric, got MetricResult) string {
 	switch {
 	case got.Candidate == nil, m.Compare != "" && got.Stable == nil, m.SamplesQuery != "" && got.Samples == nil:
 		return "the reading does not hold its figures"
+	case m.Analysis != "" && m.Compare == "":
+		return "analysis without compare: stable"
+	case m.Analysis == "sequential" && m.SamplesQuery == "":
+		return "analysis: sequential without samplesQuery"
 	case m.MinSamples != nil && m.SamplesQuery == "":
 		return "minSamples without samplesQuery"
 	}

@@ -18,7 +18,7 @@ import (
 func record(h config.Health, s Subject) Record {
 	return Record{
 		Stage: s.Stage, At: s.Now.UTC().Round(0), InForce: s.InForce.UTC().Round(0), Share: s.Share, First: s.First,
-		AtEnd: s.AtEnd, Version: s.Vars["version"], Health: h, Memory: s.Memory,
+		AtEnd: s.AtEnd, Version: s.Vars["version"], Health: h, Course: s.Course, Memory: s.Course.Memory,
 	}
 }
 
@@ -150,12 +150,12 @@ func complete(configured []config.Probe, seen []ProbeResult) []ProbeResult {
 	return all
 }
 
-// number is a float64 that JSON can hold whatever its value: NaN and the
+// Number is a float64 that JSON can hold whatever its value: NaN and the
 // infinities, which JSON has no number for, are text.
-type number float64
+type Number float64
 
 // MarshalJSON implements json.Marshaler.
-func (n number) MarshalJSON() ([]byte, error) {
+func (n Number) MarshalJSON() ([]byte, error) {
 	if v := float64(n); !finite(v) {
 		return json.Marshal(strconv.FormatFloat(v, 'g', -1, 64))
 	}
@@ -163,23 +163,23 @@ func (n number) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (n *number) UnmarshalJSON(data []byte) error {
+func (n *Number) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
 		var v *float64
 		if err := json.Unmarshal(data, &v); err != nil || v == nil {
 			return fmt.Errorf("value %s, expected a number, \"NaN\", \"+Inf\" or \"-Inf\"", data)
 		}
-		*n = number(*v)
+		*n = Number(*v)
 		return nil
 	}
 	switch text {
 	case "NaN":
-		*n = number(math.NaN())
+		*n = Number(math.NaN())
 	case "+Inf":
-		*n = number(math.Inf(1))
+		*n = Number(math.Inf(1))
 	case "-Inf":
-		*n = number(math.Inf(-1))
+		*n = Number(math.Inf(-1))
 	default:
 		return fmt.Errorf("value %q, expected a number, \"NaN\", \"+Inf\" or \"-Inf\"", text)
 	}
@@ -188,7 +188,7 @@ func (n *number) UnmarshalJSON(data []byte) error {
 
 type storedPoint struct {
 	At    time.Time `json:"at"`
-	Value number    `json:"value"`
+	Value Number    `json:"value"`
 }
 
 type plainSide Side
@@ -202,7 +202,7 @@ type storedSide struct {
 func (s Side) MarshalJSON() ([]byte, error) {
 	stored := storedSide{plainSide: plainSide(s)}
 	for _, p := range s.Points {
-		stored.Points = append(stored.Points, storedPoint{p.At, number(p.Value)})
+		stored.Points = append(stored.Points, storedPoint{p.At, Number(p.Value)})
 	}
 	return json.Marshal(stored)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +81,7 @@ func replay(r Record) (stored, again []byte, err error) {
 
 func TestReplay(t *testing.T) {
 	records := map[string]Record{"void": Voided(config.Health{}, subject(true), "weights 50, expected 10")}
-	for _, s := range situations() {
+	for _, s := range slices.Concat(situations(), ofRanks(), ofCounts()) {
 		for _, atEnd := range []bool{false, true} {
 			records[fmt.Sprintf("%s, at end %t", s.name, atEnd)] = s.judge(atEnd)
 		}
@@ -90,7 +91,7 @@ func TestReplay(t *testing.T) {
 		Probes: []config.Probe{{Name: "home"}, {Name: "other"}}, Alarms: []config.Alarm{{Name: "a", Provider: "cloudwatch", Alarm: "x"}},
 	}
 	s := subject(false)
-	s.Memory = json.RawMessage(`{"e":1}`)
+	s.Course.Memory = json.RawMessage(`{"e":1}`)
 	s.Stage = "eu/10%"
 	records["everything"] = Judge(h, s, Answers{"errors/candidate": is(math.NaN()), AlarmID("cloudwatch", "x"): failed(providers.Denied, "x")},
 		[]ProbeResult{{Name: "home", URL: "https://10.0.1.10/", Result: Pass, Status: 200, Reason: "status 200"}})
@@ -189,6 +190,7 @@ func (p *picker) metric(name string) config.Metric {
 		Compare: pick(p, "stable", ""), Max: p.limit(), Min: p.limit(), MaxRatio: p.limit(), MinRatio: p.limit(), MaxDelta: p.limit(),
 		SamplesQuery: pick(p, `n{track="{track}"}`, `n{track="{track}"}`, ""), MinSamples: pick(p, nil, ptr(300.0)), Empty: pick(p, "", "zero"),
 		PerShare: p.n(4) == 3, Analysis: often(p, "", "mann-whitney", "sequential"), Window: ofMinutes(often(p, 5, 0, 60.0)),
+		Step: ofMinutes(1), Alpha: 0.05, MinPoints: pick(p, 1, 5), Direction: pick(p, "increase", "decrease", "either"),
 		Weight: pick(p, 1, 2, 0.0), Critical: pick(p, nil, ptr(true), ptr(false)),
 	}
 }
@@ -255,7 +257,8 @@ func checkReading(t *testing.T, data []byte) {
 // checkPass holds a metric that passed against what came back for it.
 func checkPass(t *testing.T, m config.Metric, answers Answers) {
 	if m.Analysis != "" {
-		t.Errorf("%s passed without its analysis", m.Name)
+		checkSeries(t, m, answers)
+		return
 	}
 	counted, compared := m.SamplesQuery != "", m.Compare != ""
 	asked := map[string]bool{"/candidate": true, "/stable": compared, "/samples/candidate": counted, "/samples/stable": counted && compared}
@@ -268,6 +271,19 @@ func checkPass(t *testing.T, m config.Metric, answers Answers) {
 	}
 	if m.MinSamples != nil && counted && answers[m.Name+"/samples/candidate"].Points[0].Value < *m.MinSamples {
 		t.Errorf("%s passed on too few requests", m.Name)
+	}
+}
+
+// checkSeries holds a metric that passed its analysis against its answers: each
+// is whole, and has a point in the stage that is a number.
+func checkSeries(t *testing.T, m config.Metric, answers Answers) {
+	for _, id := range []string{"/candidate", "/stable"} {
+		a, ok := answers[m.Name+id]
+		zero := m.Empty == "zero" && m.SamplesQuery != "" && (errors.Is(a.Err, metric.ErrNoData) || a.Err == nil && len(a.Points) == 0)
+		number := slices.ContainsFunc(a.Points, func(p metric.Point) bool { return finite(p.Value) && !p.At.Before(noon()) })
+		if !ok || a.Partial || m.Compare == "" || !zero && (a.Err != nil || !number) {
+			t.Errorf("%s passed %s on %s = %+v", m.Name, m.Analysis, id, a)
+		}
 	}
 }
 

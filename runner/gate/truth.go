@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func Truth() string {
 	var b strings.Builder
 	b.WriteString("| situation | during the bake | at its end | message |\n|---|---|---|---|\n")
-	for _, s := range situations() {
+	for _, s := range slices.Concat(situations(), ofRanks(), ofCounts()) {
 		during, atEnd := s.judge(false), s.judge(true)
 		fmt.Fprintf(&b, "| %s | %s | %s | `%s` |\n", s.name, during.Metrics[0].Result, atEnd.Metrics[0].Result, atEnd.Metrics[0].Reason)
 	}
@@ -65,7 +66,9 @@ func subject(atEnd bool) Subject {
 	return Subject{
 		Vars:      map[string]string{"application": "shop", "version": "1.1.0"},
 		Candidate: state.SlotB, Share: 10, InForce: noon(), Now: noon().Add(10 * time.Minute), AtEnd: atEnd,
-		Systems: map[string]metric.Traits{"prometheus": {Escape: func(s string) string { return s }}},
+		Systems: map[string]metric.Traits{"prometheus": {
+			Escape: func(s string) string { return s }, Window: func(string) time.Duration { return 0 },
+		}},
 	}
 }
 
@@ -106,7 +109,7 @@ func worked() [2]metric.Answer { return [2]metric.Answer{is(396), is(3604)} }
 
 func situations() []situation {
 	zero := func(m *config.Metric) { m.Empty = "zero" }
-	counts := func(m *config.Metric) { m.SamplesQuery, m.MinSamples = "", nil }
+	bare := func(m *config.Metric) { m.SamplesQuery, m.MinSamples = "", nil }
 	absolute := func(m *config.Metric) {
 		limit, least := 0.05, 0.0
 		m.Compare, m.MaxRatio, m.Max, m.Min = "", nil, &limit, &least
@@ -156,12 +159,12 @@ func situations() []situation {
 		{"5xx after all retries", nil, failed(providers.Unavailable, "status 503"), is(0.01), worked(), Errored, Errored},
 		{"timeout", nil, failed(providers.Unknown, "no answer in 20s"), is(0.01), worked(), Errored, Errored},
 		{"number of requests not to be had", nil, is(0.01), is(0.01), [2]metric.Answer{failed(providers.Unavailable, "status 503"), is(3604)}, Errored, Errored},
-		{"stable 0, candidate 0", counts, is(0), is(0), worked(), Pass, Pass},
-		{"stable 0, candidate above", counts, is(0.001), is(0), worked(), Fail, Fail},
+		{"stable 0, candidate 0", bare, is(0), is(0), worked(), Pass, Pass},
+		{"stable 0, candidate above", bare, is(0.001), is(0), worked(), Fail, Fail},
 		{"ratio of values below 0", nil, is(-1), is(0.01), worked(), Errored, Errored},
 		{"no threshold", func(m *config.Metric) { m.MaxRatio = nil }, is(0.01), is(0.01), worked(), Errored, Errored},
 		{"the same query for both sides", func(m *config.Metric) { m.Query = "errors" }, is(0.01), is(0.01), worked(), Errored, Errored},
-		{"analysis this build does not have", func(m *config.Metric) { m.Analysis = "mann-whitney" }, is(0.01), is(0.01), worked(), Errored, Errored},
+		{"analysis nobody knows", func(m *config.Metric) { m.Analysis = "guess" }, is(0.01), is(0.01), worked(), Errored, Errored},
 	}
 }
 

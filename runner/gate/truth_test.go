@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/manent/action/runner/config"
@@ -12,7 +13,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestSituations(t *testing.T) {
-	for _, s := range situations() {
+	for _, s := range slices.Concat(situations(), ofRanks(), ofCounts()) {
 		t.Run(s.name, func(t *testing.T) {
 			for atEnd, want := range map[bool]Result{false: s.during, true: s.atEnd} {
 				r := s.judge(atEnd)

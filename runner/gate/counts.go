@@ -1,0 +1,334 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/manent/action/analysis"
+	"github.com/manent/action/runner/config"
+)
+
+// power is the chance with which the ratio that a pass names would have shown.
+const power = 0.8
+
+// counted is what a metric with analysis: sequential carries over from one
+// reading of a stage to the next.
+type counted struct {
+	Until  time.Time     `json:"until,omitzero"`   // counted so far
+	Blocks int           `json:"blocks,omitempty"` // of time
+	Resets int           `json:"resets,omitempty"` // blocks left out because a counter fell
+	Sums   analysis.Sums `json:"sums"`
+	Peak   float64       `json:"peak,omitempty"` // largest evidence so far, natural logarithm
+}
+
+// memory is what a stage's analyses carry over, by metric.
+type memory map[string]counted
+
+// recall reads a stage's memory; one that cannot be read is an error, as
+// beginning anew would spend the bound twice.
+func recall(raw json.RawMessage) (memory, error) {
+	all := memory{}
+	if len(raw) == 0 {
+		return all, nil
+	}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("the stage's memory cannot be read: %w", err)
+	}
+	return all, nil
+}
+
+// since is where the next reading of a sequential metric begins: where the
+// last one ended.
+func since(m config.Metric, c Course, inForce time.Time) time.Time {
+	if all, err := recall(c.Memory); err == nil && all[m.Name].Until.After(inForce) {
+		return all[m.Name].Until
+	}
+	return inForce
+}
+
+// judgeCounts judges a metric with analysis: sequential, and says what it
+// carries over. What could not be read leaves that as it was.
+func judgeCounts(m config.Metric, got MetricResult, r Record) (finding, *Statistics, counted) {
+	all, err := recall(r.Course.Memory)
+	if err != nil {
+		return finding{Errored, "", err.Error()}, nil, counted{}
+	}
+	was := all[m.Name]
+	if why := unusable(m, got); why != "" {
+		return finding{Errored, "", why}, nil, was
+	}
+	for _, p := range sidesOf(got) {
+		if why := p.side.early(r.InForce); why != "" && (p.side.State != Unasked || was.Until.IsZero()) {
+			return finding{Inconclusive, "", p.name + ": " + why}, nil, was
+		}
+	}
+	if why := silentSide(m, got); why != "" && was.Peak < analysis.Threshold(r.Health.MetricAlpha(m)) {
+		return finding{Inconclusive, "", why}, nil, was
+	}
+	now, f := count(m, got, was)
+	if f != nil {
+		return *f, nil, was
+	}
+	stages, err := earlier(m, r.Course)
+	if err != nil {
+		return finding{Errored, "", err.Error()}, nil, was
+	}
+	t := test{
+		stages: append(stages.sums, now.Sums), planned: max(r.Course.Stages, len(stages.sums)+1),
+		alpha: r.Health.MetricAlpha(m), maxRatio: ratioOr1(m.MaxRatio),
+	}
+	now.Peak = max(was.Peak, stages.peak, analysis.Evidence(t.stages, t.planned))
+	return aged(t.judge(m, now, r.AtEnd), r, got.Candidate, now.Until), t.statistics(now, r.AtEnd), now
+}
+
+// silentSide says which counter has nothing, "" when all have or its absence
+// counts as 0.
+func silentSide(m config.Metric, got MetricResult) string {
+	for _, p := range sidesOf(got) {
+		bad := p.side == got.Candidate || p.side == got.Stable
+		switch {
+		case p.side.State == Unasked || !p.side.none() || bad && m.Empty == "zero":
+		case bad:
+			return fmt.Sprintf("%s: no data (query %s); empty: zero takes that for no bad event", p.name, short(p.side.Query))
+		default:
+			return fmt.Sprintf("%s: no data (query %s)", p.name, short(p.side.Query))
+		}
+	}
+	return ""
+}
+
+// past is the evidence of a pass's earlier stages.
+type past struct {
+	sums []analysis.Sums
+	peak float64
+}
+
+func earlier(m config.Metric, c Course) (past, error) {
+	var p past
+	for _, raw := range c.Earlier {
+		all, err := recall(raw)
+		if err != nil {
+			return past{}, err
+		}
+		if one, ok := all[m.Name]; ok {
+			p.sums, p.peak = append(p.sums, one.Sums), max(p.peak, one.Peak)
+		}
+	}
+	return p, nil
+}
+
+// instant are the four counts at one time; what is missing is NaN.
+type instant struct {
+	at time.Time
+	analysis.Counts
+}
+
+// count adds what the answers hold to what was counted before. The finding is
+// nil when they could be counted.
+func count(m config.Metric, got MetricResult, was counted) (counted, *finding) {
+	seen, f := instants(m, got)
+	if f != nil {
+		return was, f
+	}
+	if !got.Cumulative {
+		return addSteps(m, seen, was)
+	}
+	return addDifferences(m, seen, was)
+}
+
+// instants are the times for which all four counts are known, oldest first.
+func instants(m config.Metric, got MetricResult) ([]instant, *finding) {
+	sides := []placed{
+		{name: "candidate", side: got.Candidate}, {name: "candidate's requests", side: got.Samples.Candidate},
+		{name: "stable", side: got.Stable}, {name: "stable's requests", side: got.Samples.Stable},
+	}
+	var values [4]map[int64]float64
+	for i, p := range sides {
+		for _, point := range p.side.Points {
+			if v := point.Value; !math.IsNaN(v) && (v < 0 || v != math.Trunc(v) || math.IsInf(v, 0)) {
+				return nil, &finding{Errored, "sequential", fmt.Sprintf("%s: %s at %s, expected a count: a whole number of events, not a rate (query %s)",
+					p.name, figure(v), clock(point.At), short(p.side.Query))}
+			}
+		}
+		values[i] = p.side.byTime()
+	}
+	var all []instant
+	for _, t := range got.Samples.Candidate.instants() {
+		key := t.UnixMilli()
+		one := instant{t, analysis.Counts{
+			CandidateBad: got.Candidate.countAt(m, key, values[0]), CandidateAll: valueAt(key, values[1]),
+			StableBad: got.Stable.countAt(m, key, values[2]), StableAll: valueAt(key, values[3]),
+		}}
+		if !math.IsNaN(one.CandidateBad + one.CandidateAll + one.StableBad + one.StableAll) {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+func valueAt(key int64, values map[int64]float64) float64 {
+	if v, ok := values[key]; ok {
+		return v
+	}
+	return math.NaN()
+}
+
+// countAt is the number of bad events: with empty: zero also where the series
+// did not exist yet.
+func (s *Side) countAt(m config.Metric, key int64, values map[int64]float64) float64 {
+	if m.Empty == "zero" && (len(s.Points) == 0 || key < s.Points[0].At.UnixMilli()) {
+		return 0
+	}
+	return valueAt(key, values)
+}
+
+// addSteps counts points that each stand for one step.
+func addSteps(m config.Metric, seen []instant, was counted) (counted, *finding) {
+	for _, one := range seen {
+		if !one.at.After(was.Until) {
+			continue
+		}
+		if err := one.Check(); err != nil {
+			return was, &finding{Errored, "sequential", err.Error() + ": query counts bad events, samplesQuery all of them"}
+		}
+		was.Sums, was.Until = was.Sums.Add(one.Counts, ratioOr1(m.MaxRatio)), one.at
+		was.Blocks++
+	}
+	return was, nil
+}
+
+// addDifferences counts what cumulative counters grew by between two points.
+// A block in which one fell is left out. One that has more bad events than
+// events is joined to the next: the two counters were not read at one instant.
+func addDifferences(m config.Metric, seen []instant, was counted) (counted, *finding) {
+	now := was
+	var from *instant
+	var why error
+	for i, one := range seen {
+		if one.at.Before(was.Until) {
+			continue
+		}
+		if from == nil {
+			from, now.Until = &seen[i], one.at
+			continue
+		}
+		grown := analysis.Counts{
+			CandidateBad: one.CandidateBad - from.CandidateBad, CandidateAll: one.CandidateAll - from.CandidateAll,
+			StableBad: one.StableBad - from.StableBad, StableAll: one.StableAll - from.StableAll,
+		}
+		switch {
+		case min(grown.CandidateBad, grown.CandidateAll, grown.StableBad, grown.StableAll) < 0:
+			now.Resets++
+		case grown.Check() != nil:
+			why = grown.Check()
+			continue
+		default:
+			now.Sums = now.Sums.Add(grown, ratioOr1(m.MaxRatio))
+			now.Blocks++
+		}
+		from, now.Until, why = &seen[i], one.at, nil
+	}
+	if why != nil && now.Blocks == was.Blocks && now.Resets == was.Resets {
+		return was, &finding{Errored, "sequential", why.Error() + ": query counts bad events, samplesQuery all of them"}
+	}
+	return now, nil
+}
+
+// test is the sequential test of one metric.
+type test struct {
+	stages   []analysis.Sums
+	planned  int
+	alpha    float64
+	maxRatio float64
+}
+
+func (t test) judge(m config.Metric, now counted, atEnd bool) finding {
+	f := finding{rule: "sequential alpha " + limit(t.alpha)}
+	if t.maxRatio != 1 {
+		f.rule = "sequential maxRatio " + limit(t.maxRatio) + " alpha " + limit(t.alpha)
+	}
+	s := now.Sums
+	counts := fmt.Sprintf("candidate %s of %s bad, stable %s of %s", whole(s.CandidateBad), whole(s.CandidateAll), whole(s.StableBad), whole(s.StableAll))
+	evidence := "evidence " + evidenceText(now.Peak)
+	needed := figure(1 / t.alpha)
+	switch {
+	case now.Peak >= analysis.Threshold(t.alpha):
+		f.result, f.reason = Fail, fmt.Sprintf("%s: ratio %s, %s >= %s", counts, ratioFigure(rateRatio(s)), evidence, needed)
+	case s.CandidateAll == 0 && s.StableAll > 0 && atEnd:
+		f.result, f.reason = Fail, fmt.Sprintf("the candidate is silent: no events, stable has %s", whole(s.StableAll))
+	case s.CandidateAll == 0 || s.StableAll == 0:
+		f.result, f.reason = Inconclusive, "no events to compare so far: "+counts
+	case m.MinSamples != nil && !(s.CandidateAll >= *m.MinSamples):
+		f.result, f.reason = Inconclusive, fmt.Sprintf("%s: minSamples is %s", counts, limit(*m.MinSamples))
+	case !atEnd:
+		f.result, f.reason = Inconclusive, fmt.Sprintf("%s: not yet, %s of %s", counts, evidence, needed)
+	case !analysis.Reachable(t.stages, t.planned, t.alpha, t.maxRatio):
+		f.result, f.reason = Inconclusive, counts+": too few events, even if all of the candidate's had been bad"
+	default:
+		f.result, f.reason = Pass, fmt.Sprintf("%s: %s < %s, %s", counts, evidence, needed, t.seen())
+	}
+	if now.Resets > 0 {
+		f.reason += fmt.Sprintf(" (%d blocks of time left out: a counter was reset)", now.Resets)
+	}
+	return f
+}
+
+// evidenceText writes e to the power of v, however large.
+func evidenceText(v float64) string {
+	if v > 600 {
+		return fmt.Sprintf("1e+%.0f", math.Floor(v/math.Ln10))
+	}
+	return figure(math.Exp(v))
+}
+
+// seen says what a pass could have seen.
+func (t test) seen() string {
+	r := analysis.SmallestRatio(t.stages, t.planned, t.alpha, t.maxRatio, power)
+	if math.IsInf(r, 0) || math.IsNaN(r) {
+		return "no ratio would have shown in this traffic"
+	}
+	return fmt.Sprintf("a ratio of %s would have shown in 4 of 5 rollouts", figure(r))
+}
+
+func (t test) statistics(now counted, atEnd bool) *Statistics {
+	s := now.Sums
+	stats := &Statistics{
+		Ratio: Number(rateRatio(s)), CandidateMean: Number(s.CandidateBad / s.CandidateAll), StableMean: Number(s.StableBad / s.StableAll),
+		CandidatePoints: now.Blocks, StablePoints: now.Blocks,
+		Counts:   &analysis.Counts{CandidateBad: s.CandidateBad, CandidateAll: s.CandidateAll, StableBad: s.StableBad, StableAll: s.StableAll},
+		Evidence: Number(math.Exp(now.Peak)), Needed: Number(1 / t.alpha),
+	}
+	stats.Delta = stats.CandidateMean - stats.StableMean
+	if atEnd {
+		stats.Smallest = Number(analysis.SmallestRatio(t.stages, t.planned, t.alpha, t.maxRatio, power))
+	}
+	if now.Resets > 0 {
+		stats.Warnings = []string{fmt.Sprintf("%d blocks of time were left out because a counter was reset", now.Resets)}
+	}
+	return stats
+}
+
+// rateRatio is the candidate's rate ÷ the stable's; 1 when neither has a bad event.
+func rateRatio(s analysis.Sums) float64 {
+	if s.CandidateBad == 0 && s.StableBad == 0 {
+		return 1
+	}
+	return (s.CandidateBad / s.CandidateAll) / (s.StableBad / s.StableAll)
+}
+
+func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
+
+// remember encodes what a stage's analyses carry over; what cannot be encoded
+// leaves what was carried over before.
+func remember(all memory, was json.RawMessage) json.RawMessage {
+	if len(all) == 0 {
+		return was
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return was
+	}
+	return data
+}
