@@ -13,13 +13,18 @@ import (
 func (b *builder) warnings() []string {
 	all := []string{}
 	for _, w := range []string{
-		b.noDeploy(), b.raceWindow(), b.ungated(), b.firstRelease(), b.sticky(), b.weightsStay(), b.durations(),
+		b.noDeploy(), b.raceWindow(), b.ungated(), b.firstRelease(), b.sticky(), b.weightsStay(), b.durations(), b.falseAlarm(),
 	} {
 		if w != "" {
 			all = append(all, w)
 		}
 	}
 	return all
+}
+
+func (b *builder) falseAlarm() string {
+	_, sentence := FalseAlarm(b.cfg, b.cat)
+	return sentence
 }
 
 func (b *builder) noDeploy() string {

@@ -7,12 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/plan"
 )
 
 // validateJSON is the document of `manent validate --json`.
 type validateJSON struct {
 	Valid    bool             `json:"valid"`    // no problem but warnings
 	Problems []config.Problem `json:"problems"` // severity error, not in build or warning
+
+	FalseAlarm     float64 `json:"falseAlarm,omitempty"`     // chance that the metrics with analysis return a version that is no worse, 0–1
+	FalseAlarmText string  `json:"falseAlarmText,omitempty"` // the same in a sentence, with the remedy
 }
 
 func (a *app) newValidate() *cobra.Command {
@@ -41,12 +45,16 @@ func (a *app) validate() (view, error) {
 	for _, p := range problems.Of(config.Warning) {
 		a.complain(p.String(), p.Hint)
 	}
+	doc.FalseAlarm, doc.FalseAlarmText = plan.FalseAlarm(cfg, a.host.Catalog())
 	if bad := problems.Of(config.Error, config.Absent); len(bad) > 0 {
 		return view{JSON: doc}, &problemsError{problems: bad}
 	}
 	text := fmt.Sprintf("%s is valid", a.file)
 	if cfg.Project == "" || cfg.Application == "" || cfg.Environment == "" {
 		text += ", but to be run it has to name project, application and environment, or lie in envconfig/<project>/<application>/<environment>.yml"
+	}
+	if doc.FalseAlarmText != "" {
+		text += "\n" + doc.FalseAlarmText
 	}
 	return view{JSON: doc, Text: text}, nil
 }
