@@ -85,6 +85,7 @@ func scenarios() []scenario {
 		{name: "failing", setup: func(s *sim) { s.broken = func(share float64) bool { return share >= 50 } }, play: one, want: "v2 returned, a 100, b 0"},
 		{name: "failing on two parts", opts: routertest.MemoryOptions{Parts: 2, Lag: 1},
 			setup: func(s *sim) { guarded(s); s.broken = func(share float64) bool { return share >= 50 } }, play: one, want: "v2 returned, a 100, b 0"},
+		{name: "failing under statistics", setup: func(s *sim) { analysed(s); s.broken = func(share float64) bool { return share >= 50 } }, play: one, want: "v2 returned, a 100, b 0"},
 		{name: "drifting, approved", setup: drifting, play: one, want: "v2 completed, a 0, b 100"},
 		{name: "drifting, rejected", setup: drifting, play: func(s *sim, e *runner.Engine) error { return release(s, e, "v2", no) }, want: "v2 returned, a 100, b 0"},
 		{name: "first release", setup: firstRelease, play: one, want: "v2 completed, a 100, b 0"},
@@ -127,6 +128,20 @@ func guarded(s *sim) {
 	s.cfg.Rollout.Traffic.Testers = &config.Testers{Header: "x-canary: always"}
 	s.cfg.Rollout.Traffic.Replicas = "proportional"
 	s.cfg.Rollout.ApprovalsBetween = []string{"0", "5"}
+}
+
+// analysed judges by ranks and by counts, under scoring.
+func analysed(s *sim) {
+	t, h := &s.cfg.Rollout.Traffic, &s.cfg.Rollout.Health
+	minute, one, alarm := config.Duration(time.Minute), 1.0, config.Percent(0.2)
+	t.Bake, t.MaxBake = 2*minute, 3*minute
+	h.Analysis, h.FalseAlarm = &config.Analysis{Pass: 95, Marginal: 50}, &alarm
+	h.Metrics = []config.Metric{
+		{Name: "rate", Provider: "memory", Query: "rate {track}", Compare: "stable", Analysis: "mann-whitney",
+			Direction: "increase", MaxRatio: &one, Alpha: 0.05, MinPoints: 5, Step: minute / 4, Weight: 1},
+		{Name: "count", Provider: "memory", Query: "bad {track}", SamplesQuery: "all {track}", Compare: "stable", Analysis: "sequential",
+			Direction: "increase", MaxRatio: &one, Alpha: 0.05, Step: minute / 4, Weight: 1},
+	}
 }
 
 func firstRelease(s *sim) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -295,10 +296,29 @@ func (s *sim) answer(q metric.Query) metric.Answer {
 		return metricmem.Value(q, 30000*share/100)
 	}
 	candidate := len(doc.Passes) > 0 && doc.Passes[0].Slots.Candidate == slot
+	rate := 0.01
 	if candidate && s.broken(share) {
-		return metricmem.Value(q, 0.2)
+		rate = 0.2
 	}
-	return metricmem.Value(q, 0.01)
+	if q.Step == 0 {
+		return metricmem.Value(q, rate)
+	}
+	return series(q, what, share, rate)
+}
+
+// series is what happens each step: a rate that stirs a little, or counts of
+// 100 events for each percent of the traffic.
+func series(q metric.Query, what string, share, rate float64) metric.Answer {
+	return metricmem.Points(q, func(_ int, at time.Time) (float64, bool) {
+		stir := 1 + float64(at.Unix()/60%7-3)/20
+		switch what {
+		case "all":
+			return 100 * share, true
+		case "bad":
+			return math.Round(100 * share * rate * stir), true
+		}
+		return rate * stir, true
+	})
 }
 
 // share is the largest share a slot has on any part, read past all faults.

@@ -99,8 +99,9 @@ func (c *call) refusedQueries(ctx context.Context) (result, error) {
 			"project": c.cfg.Project, "application": c.cfg.Application, "environment": c.cfg.Environment,
 			"wave": "", "version": c.doc.Rollout.Version,
 		},
-		Candidate: "b", Share: 50, InForce: c.now.Add(-24 * time.Hour), Now: c.now, Systems: c.e.World.Systems,
+		Candidate: "b", Share: 50, Now: c.now, Systems: c.e.World.Systems,
 	}
+	subject.InForce = c.now.Add(-c.enough(subject))
 	questions, problems := gate.Ask(c.health(), subject)
 	for _, err := range problems {
 		return failed(err.Error(), "correct the query in rollout.health.metrics"), nil
@@ -117,6 +118,22 @@ func (c *call) refusedQueries(ctx context.Context) (result, error) {
 		}
 	}
 	return result{}, nil
+}
+
+// enough is a stage long enough for every query to be asked; one of series is
+// as short as that allows, since systems bound the points of an answer.
+func (c *call) enough(s gate.Subject) time.Duration {
+	step := time.Duration(0)
+	for _, m := range c.health().Metrics {
+		if m.Analysis != "" {
+			step = max(step, m.Step.Std())
+		}
+	}
+	if step == 0 {
+		return 24 * time.Hour
+	}
+	window, _ := gate.Needs(c.health(), s)
+	return 2*window + gate.LargestDelay(c.health(), s) + 20*step
 }
 
 // stepSecrets resolves every secret once, so that a missing one is found now.

@@ -1,0 +1,164 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/manent/action/providers/metric"
+	metricmem "github.com/manent/action/providers/metric/memory"
+	"github.com/manent/action/providers/router/routertest"
+	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/gate"
+	"github.com/manent/action/state"
+)
+
+func TestAnalysisScoresAndPasses(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	longer(s)
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Complete)
+	stages := s.doc().Rollout.Stages
+	for _, stage := range stages[:2] {
+		if stage.Score == nil || *stage.Score != 100 || stage.Status != state.StagePassed {
+			t.Errorf("stage %s: %s, score %v, want passed with 100", stage.Name, stage.Status, stage.Score)
+		}
+		if len(stage.Memory) == 0 || len(stage.Memory) > 1000 {
+			t.Errorf("stage %s carries over %d bytes, want some and at most 1000", stage.Name, len(stage.Memory))
+		}
+	}
+	s.holds(t)
+}
+
+// longer bakes a stage for ten minutes.
+func longer(s *sim) {
+	analysed(s)
+	s.cfg.Rollout.Traffic.Bake, s.cfg.Rollout.Traffic.MaxBake = config.Duration(10*time.Minute), config.Duration(15*time.Minute)
+}
+
+// A fault that shows only under load is found by both, and the message has
+// both sides.
+func TestAnalysisReturnsWhatIsWorse(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	longer(s)
+	s.broken = func(share float64) bool { return share >= 50 }
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Failure)
+	shares(t, s, "a 100, b 0")
+	reason := s.doc().Rollout.Failure.Reason
+	for _, want := range []string{"metric count: candidate ", " bad, stable ", ": ratio 19.", ", evidence 1e+"} {
+		if !strings.Contains(reason, want) {
+			t.Errorf("reason %q lacks %q", reason, want)
+		}
+	}
+}
+
+// Evidence goes over calls: each reading is another process, asks only for
+// what the last one has not counted, and a retry begins with nothing.
+func TestEvidenceGoesOverCalls(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	longer(s)
+	s.broken = func(share float64) bool { return share >= 50 }
+	var asked []metric.Query
+	for range 200 {
+		e := s.process()
+		e.World.Metrics["memory"] = metricmem.New(func(q metric.Query) metric.Answer {
+			if strings.HasPrefix(q.Text, "bad") && q.Step > 0 {
+				asked = append(asked, q)
+			}
+			return s.answer(q)
+		})
+		out, err := e.Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{NoWait: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Result == runner.Failure {
+			break
+		}
+		_ = s.sleepAlive(30e9)
+	}
+	checkWindows(t, asked)
+	first := s.doc().Rollout
+	if first.Status != state.Returned {
+		t.Fatalf("the rollout is %s, want returned", first.Status)
+	}
+	is(t, retry(t, s, "v2"), runner.Failure)
+	again := s.doc().Rollout
+	if again.Attempt != 2 || counted(t, again.Stages[0]) != counted(t, first.Stages[0]) {
+		t.Errorf("attempt %d counted %v events at the first share, want attempt 2 and %v", again.Attempt, counted(t, again.Stages[0]), counted(t, first.Stages[0]))
+	}
+}
+
+// checkWindows: within a stage a side's windows join without a gap.
+func checkWindows(t *testing.T, asked []metric.Query) {
+	t.Helper()
+	joined := 0
+	for i, q := range asked[2:] {
+		before := asked[i]
+		if before.Text != q.Text {
+			continue
+		}
+		_, end, err := metric.Align(before)
+		if err == nil && q.From.Equal(end) {
+			joined++
+		}
+	}
+	if joined < 8 {
+		t.Errorf("%d of %d windows begin where the one before has ended", joined, len(asked))
+	}
+}
+
+func retry(t *testing.T, s *sim, version string) runner.Outcome {
+	t.Helper()
+	out, err := s.process().Run(context.Background(), runner.Request{Version: version, Config: s.cfg, Retry: true}, runner.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// counted is the number of the candidate's events that a stage has seen.
+func counted(t *testing.T, stage state.Stage) float64 {
+	t.Helper()
+	var memory map[string]struct {
+		Sums struct {
+			All float64 `json:"candidate_all"`
+		} `json:"sums"`
+	}
+	if err := json.Unmarshal(stage.Memory, &memory); err != nil {
+		t.Fatalf("memory %s: %v", stage.Memory, err)
+	}
+	return memory["count"].Sums.All
+}
+
+// Every stored reading gives the same verdict offline.
+func TestAnalysedReadingsReplay(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	longer(s)
+	s.broken = func(share float64) bool { return share >= 50 }
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Failure)
+	n := 0
+	for _, stage := range s.doc().Rollout.Stages {
+		for _, reading := range stage.Readings {
+			if reading.Object == "" {
+				continue
+			}
+			data, err := s.store.Object(context.Background(), key, reading.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rec gate.Record
+			if err := json.Unmarshal(data, &rec); err != nil {
+				t.Fatal(err)
+			}
+			if again := gate.Replay(rec); again.Verdict != rec.Verdict || again.Reason != rec.Reason || string(again.Memory) != string(rec.Memory) {
+				t.Errorf("%s: %s %s, stored as %s %s", reading.Object, again.Verdict, again.Reason, rec.Verdict, rec.Reason)
+			}
+			n++
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d readings, want 10 or more", n)
+	}
+}
