@@ -30,7 +30,7 @@ type Looks struct {
 // rare events on a small share, whose ranks and means disagree.
 //
 // Each stage is simulated with Gaussian moving averages; a look takes its points
-// for independent, as the rule does. About 15 ms for 60 points a stage, 40 ms
+// for independent, as the rule does. About 10 ms for 60 points a stage, 40 ms
 // for 5,000.
 func FalseAlarm(l Looks) float64 {
 	if l.Step <= 0 || l.Interval <= 0 || l.Stages <= 0 || !(l.Alpha > 0) {
@@ -44,7 +44,7 @@ func FalseAlarm(l Looks) float64 {
 	if most == 0 {
 		return 0
 	}
-	trials := min(max(400_000/most, 200), 5_000)
+	trials := min(max(300_000/most, 200), 3_000)
 	seeded := rand.New(rand.NewPCG(20, 26)) //nolint:gosec // an estimate, the same at every call
 	// Of two series of equal variance the difference and the sum are independent.
 	difference, sum := newMovingAverage(l.Window, l.Step, most), newMovingAverage(l.Window, l.Step, most)
