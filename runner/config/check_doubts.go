@@ -20,7 +20,7 @@ func (c *checker) doubts(path string, m Metric) {
 	case m.Compare != "" && !m.PerShare && m.Analysis != "sequential" && isVolume(m.Query):
 		c.warn(path+".query", "add perShare: true", "a volume is compared as it is: a candidate with 5 %% of the traffic has 5 %% of it")
 	}
-	if window := c.cat.MetricWindow(m, m.Query); m.Analysis == "mann-whitney" && m.Step < window {
+	if window := c.cat.MetricWindow(m, m.Query); m.Analysis == "mann-whitney" && m.Step < window && c.cfg.Rollout.Health.FalseAlarm == nil {
 		c.warn(path+".step", "set step to at least the window", "step %s is shorter than the window %s of the query: neighbouring points share data, and the test is too sure", m.Step, window)
 	}
 }

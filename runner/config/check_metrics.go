@@ -217,48 +217,44 @@ func (c *checker) watched(path string, m Metric, span Duration, share, key strin
 // first point lies one window after the share came in force.
 func (c *checker) points(path string, m Metric, span Duration, share, key string) {
 	window := c.cat.MetricWindow(m, m.Query)
-	room, apart := span-window, m.Step
+	if c.cfg.Rollout.Health.FalseAlarm != nil {
+		c.bounded(path, m, window)
+		return
+	}
+	room := span - window
 	if m.Lookback > 0 {
 		room = min(room, m.Lookback)
 	}
-	bounded := c.cfg.Rollout.Health.FalseAlarm != nil
-	if bounded {
-		apart = max(apart, window)
-	}
-	if apart == 0 {
+	if m.Step == 0 {
 		return
 	}
-	n := int(room/apart) + 1
-	if n < m.MinPoints {
-		c.wrong(path+".minPoints", fmt.Sprintf("lengthen %s, or shorten step and window", key),
-			"%s is watched for %s, which gives metric %s %d points, one each %s; minPoints is %d", share, span, m.Name, n, apart, m.MinPoints)
-	}
-	if bounded && n >= m.MinPoints {
-		c.bounded(path, m, window, apart)
+	if n := int(room/m.Step) + 1; n < m.MinPoints {
+		c.wrong(path+".minPoints", fmt.Sprintf("set %s to at least %s, or shorten step and window", key, window+Duration(m.MinPoints-1)*m.Step),
+			"%s is watched for %s, which gives metric %s %d points, one each %s; minPoints is %d", share, span, m.Name, n, m.Step, m.MinPoints)
 	}
 }
 
 // bounded checks that the points of a bake can reach the level that falseAlarm
 // leaves a metric in a stage, and that every point of it counts.
-func (c *checker) bounded(path string, m Metric, window, apart Duration) {
+func (c *checker) bounded(path string, m Metric, window Duration) {
 	if c.given(path + ".lookback") {
 		c.wrong(path+".lookback", "leave it out: the bound is for series over the whole time in a stage", "lookback with falseAlarm")
 	}
-	bake, alpha := c.cfg.Rollout.Traffic.Bake, c.cfg.StageAlpha()
-	n := 0
-	if bake >= window {
-		n = int((bake-window)/apart) + 1
+	bake, alpha, apart := c.cfg.Rollout.Traffic.Bake, c.cfg.StageAlpha(), max(m.Step, window)
+	if apart == 0 {
+		return
 	}
 	each := alpha
 	if m.Direction == "either" {
 		each /= 2 // half for each direction
 	}
-	needed := analysis.PointsFor(each)
-	if n >= needed {
-		return
+	n, needed := 0, max(m.MinPoints, analysis.PointsFor(each))
+	if bake >= window {
+		n = int((bake-window)/apart) + 1
 	}
-	long := window + Duration(needed-1)*apart
-	c.wrong(path, fmt.Sprintf("set rollout.traffic.bake to at least %s, shorten the query's window, or use analysis: sequential", long),
-		"falseAlarm leaves metric %s an error of %.2g in each stage, which needs %d points a side; a bake of %s supplies %d, one each %s",
-		m.Name, alpha, needed, bake, n, apart)
+	if n < needed {
+		c.wrong(path, fmt.Sprintf("set rollout.traffic.bake to at least %s, shorten the query's window, or use analysis: sequential", window+Duration(needed-1)*apart),
+			"falseAlarm leaves metric %s an error of %.2g in each stage, which needs %d points a side; a bake of %s supplies %d, one each %s",
+			m.Name, alpha, needed, bake, n, apart)
+	}
 }
