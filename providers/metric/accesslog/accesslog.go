@@ -105,8 +105,7 @@ func slots(tracks map[string]string) (map[string]state.Slot, error) {
 	return out, nil
 }
 
-// Parser fills in the default fields of a format. timed is false when its lines
-// have no duration.
+// Parser fills in the default fields of a format; timed says that lines have durations.
 func Parser(s Settings) (parse accesslog.Parser, timed bool, err error) {
 	units := map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 	f := accesslog.Fields{Time: s.Time, Status: s.Status, Track: s.Track, Duration: s.Duration, Unit: units[s.DurationUnit]}
