@@ -84,6 +84,9 @@ func TestEvidenceGoesOverCalls(t *testing.T) {
 		t.Fatalf("the rollout is %s, want returned", first.Status)
 	}
 	is(t, retry(t, s, "v2"), runner.Failure)
+	if said := strings.Join(s.says, "\n"); !strings.Contains(said, "attempt 2 begins without evidence: it may be a false alarm with the same chance as the one before, 20 %") {
+		t.Errorf("nobody said that the bound is spent anew:\n%s", said)
+	}
 	again := s.doc().Rollout
 	if again.Attempt != 2 || counted(t, again.Stages[0]) != counted(t, first.Stages[0]) {
 		t.Errorf("attempt %d counted %v events at the first share, want attempt 2 and %v", again.Attempt, counted(t, again.Stages[0]), counted(t, first.Stages[0]))

@@ -135,8 +135,18 @@ func (e *Engine) begin(ctx context.Context, q Request) (Claim, error) {
 	}
 	if err == nil && s.doc.Rollout != nil {
 		e.Only, e.Fresh = s.doc.Rollout.ID, true
+		e.spendsAnew(claim, q, s.doc.Rollout.Attempt)
 	}
 	return claim, err
+}
+
+// spendsAnew says what a new attempt does to a bound on false alarms.
+func (e *Engine) spendsAnew(claim Claim, q Request, attempt int) {
+	chance, _ := plan.FalseAlarm(q.Config, e.World.Catalog)
+	if claim != Fresh || !q.Retry || chance == 0 {
+		return
+	}
+	e.World.Say(fmt.Sprintf("attempt %d begins without evidence: it may be a false alarm with the same chance as the one before, %.2g %%", attempt, 100*chance))
 }
 
 // adoptAttempt records that a later attempt of the same run drives now.
