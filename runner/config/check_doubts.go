@@ -20,6 +20,9 @@ func (c *checker) doubts(path string, m Metric) {
 	case m.Compare != "" && !m.PerShare && m.Analysis != "sequential" && isVolume(m.Query):
 		c.warn(path+".query", "add perShare: true", "a volume is compared as it is: a candidate with 5 %% of the traffic has 5 %% of it")
 	}
+	if e, _ := Lookup(c.cat.Metrics, m.Provider); m.Analysis == "sequential" && m.Empty == "" && e.Window != nil && !strings.Contains(m.Query, "vector(0)") {
+		c.warn(path+".query", "add empty: zero", "a counter of bad events: before the first one the series may not exist, and the metric is inconclusive instead of 0")
+	}
 	if window := c.cat.MetricWindow(m, m.Query); m.Analysis == "mann-whitney" && m.Step < window && c.cfg.Rollout.Health.FalseAlarm == nil {
 		c.warn(path+".step", "set step to at least the window", "step %s is shorter than the window %s of the query: neighbouring points share data, and the test is too sure", m.Step, window)
 	}

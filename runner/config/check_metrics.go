@@ -121,6 +121,14 @@ func (c *checker) sequential(path string, m Metric) {
 	if m.SamplesQuery == "" {
 		c.wrong(path+".samplesQuery", "query counts bad events, samplesQuery all events", "analysis: sequential without samplesQuery")
 	}
+	for key, query := range map[string]string{"query": m.Query, "samplesQuery": m.SamplesQuery} {
+		if e, _ := Lookup(c.cat.Metrics, m.Provider); e.Window != nil && e.Window(query) > 0 {
+			c.wrong(path+"."+key, "give the counter itself, such as sum(http_requests_total{…})", "a value over %s with analysis: sequential, expected a counter that only grows", Duration(e.Window(query)))
+		}
+	}
+	if c.given(path + ".window") {
+		c.wrong(path+".window", "leave it out", "window with analysis: sequential: counters have none")
+	}
 	if m.Direction != "increase" {
 		c.wrong(path+".direction", "let query count what is bad", "direction: %s with analysis: sequential, expected increase", m.Direction)
 	}
