@@ -51,6 +51,8 @@ func TestScript(t *testing.T) {
 			"keep":    func(ts *testscript.TestScript, neg bool, args []string) { labOf(ts).keep(ts, neg, args) },
 			"nowhere": nowhere,
 			"answer":  answer,
+			"log":     appendLog,
+			"sparse":  sparse,
 		},
 		RequireUniqueNames: true,
 	})

@@ -203,6 +203,7 @@ func (a *app) verbs() []*cobra.Command {
 		a.newResume(),
 		a.newUnlock(),
 		a.newGenerate(),
+		a.newJudge(),
 		a.newProxy(),
 		a.newDemo(),
 		a.newSchema(),

@@ -31,6 +31,7 @@ func documents() []struct {
 		{"validate", reflect.TypeFor[validateJSON]()},
 		{"plan", reflect.TypeFor[plan.Plan]()},
 		{"doctor", reflect.TypeFor[doctorJSON]()},
+		{"judge", reflect.TypeFor[judgeJSON]()},
 		{"unlock", reflect.TypeFor[unlockJSON]()},
 		{"generate nginx", reflect.TypeFor[wire.NginxFiles]()},
 		{"proxy, once it serves", reflect.TypeFor[proxyJSON]()},

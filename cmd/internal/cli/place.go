@@ -22,6 +22,7 @@ import (
 type place struct {
 	key     string
 	session *checkpoint.Session // with the document in the store
+	store   store.Store         // the same, for what lies beside the document
 	cfg     *config.Config      // nil without a file
 	broken  error               // why the store could not list all; session is nil
 }
@@ -145,7 +146,7 @@ func (a *app) listed(s store.Store, keys []string, bad error) []place {
 }
 
 func (a *app) placeOf(key string, s store.Store, cfg *config.Config) place {
-	return place{key: key, cfg: cfg, session: checkpoint.Open(s, key, a.now, checkpoint.Nonce)}
+	return place{key: key, cfg: cfg, store: s, session: checkpoint.Open(s, key, a.now, checkpoint.Nonce)}
 }
 
 // engine makes the engine of one environment.
