@@ -119,17 +119,21 @@ func frame(m config.Metric, h config.Health, s Subject) MetricResult {
 	case "sequential":
 		r.Cumulative, samplesStep = system.Window != nil, step
 	}
-	r.Candidate = ask(m, s, m.Query, false, step)
+	begin := s.InForce
+	if m.Analysis == "sequential" {
+		begin = since(m, s.Course, s.InForce)
+	}
+	r.Candidate = ask(m, s, m.Query, false, begin, step)
 	if compare {
-		r.Stable = ask(m, s, m.Query, true, step)
+		r.Stable = ask(m, s, m.Query, true, begin, step)
 		distinct(r.Candidate, r.Stable, system)
 	}
 	if m.SamplesQuery == "" {
 		return r
 	}
-	r.Samples = &Samples{Candidate: ask(m, s, m.SamplesQuery, false, samplesStep)}
+	r.Samples = &Samples{Candidate: ask(m, s, m.SamplesQuery, false, begin, samplesStep)}
 	if compare {
-		r.Samples.Stable = ask(m, s, m.SamplesQuery, true, samplesStep)
+		r.Samples.Stable = ask(m, s, m.SamplesQuery, true, begin, samplesStep)
 		distinct(r.Samples.Candidate, r.Samples.Stable, system)
 	}
 	return r
@@ -172,8 +176,8 @@ func sidesOf(r MetricResult) []placed {
 	return given
 }
 
-// ask makes one side. Its state stays "" when it is to be asked.
-func ask(m config.Metric, s Subject, query string, stable bool, step time.Duration) *Side {
+// ask makes one side, of the time since begin. Its state stays "" when it is to be asked.
+func ask(m config.Metric, s Subject, query string, stable bool, begin time.Time, step time.Duration) *Side {
 	side := &Side{Query: query, Step: step}
 	system, ok := s.Systems[m.Provider]
 	switch {
@@ -184,7 +188,7 @@ func ask(m config.Metric, s Subject, query string, stable bool, step time.Durati
 		side.broken(fmt.Sprintf("slot %q of the candidate, expected a or b", s.Candidate))
 		return side
 	}
-	side.From, side.To = span(m, s, step > 0, window(m, system, query), delay(m, system))
+	side.From, side.To = span(m, s, begin, step > 0, window(m, system, query), delay(m, system))
 	text, err := expand(query, s.values(stable, side, system), system.Escape)
 	switch {
 	case err != nil:
@@ -209,15 +213,15 @@ func empty(side *Side, twice bool) bool {
 // series, and a value without a range of its own, take the time in the stage,
 // or the lookback of it. The first point of a series whose own range lies in
 // the stage is one range after its beginning.
-func span(m config.Metric, s Subject, series bool, window, delay time.Duration) (from, to time.Time) {
+func span(m config.Metric, s Subject, begin time.Time, series bool, window, delay time.Duration) (from, to time.Time) {
 	to = at(s.Now.Add(-delay))
 	if window > 0 && !series {
 		return to.Add(-window), to
 	}
 	if m.Analysis == "sequential" {
-		return at(since(m, s.Course, s.InForce)), to
+		return at(begin), to
 	}
-	from = at(s.InForce).Add(window)
+	from = at(begin).Add(window)
 	if back := to.Add(-m.Lookback.Std()); m.Lookback > 0 && back.After(from) {
 		from = back
 	}

@@ -42,7 +42,11 @@ func recall(raw json.RawMessage) (memory, error) {
 // since is where the next reading of a sequential metric begins: where the
 // last one ended.
 func since(m config.Metric, c Course, inForce time.Time) time.Time {
-	if all, err := recall(c.Memory); err == nil && all[m.Name].Until.After(inForce) {
+	var all map[string]struct {
+		Until time.Time `json:"until"`
+	}
+	// A memory that cannot be read is judgeCounts' to report.
+	if len(c.Memory) > 0 && json.Unmarshal(c.Memory, &all) == nil && all[m.Name].Until.After(inForce) {
 		return all[m.Name].Until
 	}
 	return inForce
@@ -80,7 +84,10 @@ func judgeCounts(m config.Metric, got MetricResult, r Record) (finding, *Statist
 		alpha: r.Health.MetricAlpha(m), maxRatio: ratioOr1(m.MaxRatio),
 	}
 	now.Peak = max(was.Peak, stages.peak, analysis.Evidence(t.stages, t.planned))
-	return aged(t.judge(m, now, r.AtEnd), r, got.Candidate, now.Until), t.statistics(now, r.AtEnd), now
+	if r.AtEnd {
+		t.smallest = analysis.SmallestRatio(t.stages, t.planned, t.alpha, t.maxRatio, power)
+	}
+	return aged(t.judge(m, now, r.AtEnd), r, got.Candidate, now.Until), t.statistics(now), now
 }
 
 // silentSide says which counter has nothing, "" when all have or its absence
@@ -242,6 +249,7 @@ type test struct {
 	planned  int
 	alpha    float64
 	maxRatio float64
+	smallest float64 // ratio that would have shown; at the end of a bake only
 }
 
 func (t test) judge(m config.Metric, now counted, atEnd bool) finding {
@@ -285,25 +293,21 @@ func evidenceText(v float64) string {
 
 // seen says what a pass could have seen.
 func (t test) seen() string {
-	r := analysis.SmallestRatio(t.stages, t.planned, t.alpha, t.maxRatio, power)
-	if math.IsInf(r, 0) || math.IsNaN(r) {
+	if !finite(t.smallest) {
 		return "no ratio would have shown in this traffic"
 	}
-	return fmt.Sprintf("a ratio of %s would have shown in 4 of 5 rollouts", figure(r))
+	return fmt.Sprintf("a ratio of %s would have shown in 4 of 5 rollouts", figure(t.smallest))
 }
 
-func (t test) statistics(now counted, atEnd bool) *Statistics {
+func (t test) statistics(now counted) *Statistics {
 	s := now.Sums
 	stats := &Statistics{
 		Ratio: Number(rateRatio(s)), CandidateMean: Number(s.CandidateBad / s.CandidateAll), StableMean: Number(s.StableBad / s.StableAll),
 		CandidatePoints: now.Blocks, StablePoints: now.Blocks,
 		Counts:   &analysis.Counts{CandidateBad: s.CandidateBad, CandidateAll: s.CandidateAll, StableBad: s.StableBad, StableAll: s.StableAll},
-		Evidence: Number(math.Exp(now.Peak)), Needed: Number(1 / t.alpha),
+		Evidence: Number(math.Exp(now.Peak)), Needed: Number(1 / t.alpha), Smallest: Number(t.smallest),
 	}
 	stats.Delta = stats.CandidateMean - stats.StableMean
-	if atEnd {
-		stats.Smallest = Number(analysis.SmallestRatio(t.stages, t.planned, t.alpha, t.maxRatio, power))
-	}
 	if now.Resets > 0 {
 		stats.Warnings = []string{fmt.Sprintf("%d blocks of time were left out because a counter was reset", now.Resets)}
 	}
