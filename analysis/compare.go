@@ -97,7 +97,7 @@ func (v *Verdict) bounded(r Rule) (significant, reachable bool) {
 	}
 	t := float64(min(m, n)) / float64(r.Bound.Planned)
 	v.Level = Level(alpha, t)
-	reachable = t > 0 && (t < 1 || boundedP(pairs, m, n) < Level(alpha, 1))
+	reachable = t > 0 && t < 1 || v.Level > 0 && boundedP(pairs, m, n) < Level(alpha, 1)
 	return v.Judged < v.Level, reachable
 }
 

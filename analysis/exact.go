@@ -55,23 +55,23 @@ func newDistribution(x, y, free []float64) distribution {
 	clear(d.counts)
 	d.counts[0] = 1
 	for len(x) > 0 || len(y) > 0 {
-		a, b := heads(x, y)
+		v := head(x, y)
+		a, b := run(x, v), run(y, v)
 		d.add(a + b)
 		x, y = x[a:], y[b:]
 	}
 	return d
 }
 
-// heads counts the points of each sorted sample that have the smallest value
-// of both. Not both are empty.
-func heads(x, y []float64) (a, b int) {
-	if len(x) > 0 && (len(y) == 0 || x[0] <= y[0]) {
-		a = run(x, 0, x[0])
+// head is the smallest value of two sorted samples, not both of them empty.
+func head(x, y []float64) float64 {
+	switch {
+	case len(x) == 0:
+		return y[0]
+	case len(y) == 0:
+		return x[0]
 	}
-	if len(y) > 0 && (len(x) == 0 || y[0] <= x[0]) {
-		b = run(y, 0, y[0])
-	}
-	return a, b
+	return min(x[0], y[0])
 }
 
 // start is where row k begins: row i has 2·i·n + 1 elements.

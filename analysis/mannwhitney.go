@@ -137,31 +137,39 @@ func numbers(into, points []float64) []float64 {
 	return into
 }
 
-// rank returns U of x, and Σ(t³ − t) over the groups of equal points, of two
-// sorted samples.
+// rank returns U of x, and Σ(t³ − t) over the groups of t equal points, of two
+// sorted samples with at least one point. Which side goes on is added, not
+// branched on: a processor cannot guess it.
 func rank(x, y []float64) (u, ties float64) {
 	twice, i, j := int64(0), 0, 0 // 2U; what has been passed of x and y
+	value, a, b := min(x[0], y[0]), 0, 0
 	for i < len(x) && j < len(y) {
-		a, b, v, w := 0, 0, x[i], y[j]
-		if v <= w {
-			a = run(x, i, v)
+		if next := min(x[i], y[j]); next != value {
+			twice += won(i-a, b, j-b)
+			ties += tied(i - a + j - b)
+			value, a, b = next, i, j // the group begins there
 		}
-		if w <= v {
-			b = run(y, j, w)
+		step := 0
+		if x[i] <= y[j] {
+			step = 1
 		}
-		twice += int64(a) * int64(2*j+b)
-		ties += tied(a + b)
-		i, j = i+a, j+b
+		i += step
+		j += 1 - step
 	}
-	twice += 2 * int64(len(x)-i) * int64(len(y))
-	return float64(twice) / 2, ties + tiesOf(x[i:]) + tiesOf(y[j:])
+	i, j = i+run(x[i:], value), j+run(y[j:], value)
+	twice += won(i-a, b, j-b) + 2*int64(len(x)-i)*int64(len(y))
+	return float64(twice) / 2, ties + tied(i-a+j-b) + tiesOf(x[i:]) + tiesOf(y[j:])
 }
 
+// won is twice what points of a group of x add to U: that many of y are below
+// them, and that many equal.
+func won(points, below, equal int) int64 { return int64(points) * int64(2*below+equal) }
+
 func tiesOf(sorted []float64) (ties float64) {
-	for i := 0; i < len(sorted); {
-		t := run(sorted, i, sorted[i])
+	for len(sorted) > 0 {
+		t := run(sorted, sorted[0])
 		ties += tied(t)
-		i += t
+		sorted = sorted[t:]
 	}
 	return ties
 }
@@ -175,13 +183,13 @@ func tied(points int) float64 {
 	return t*t*t - t
 }
 
-// run counts the points from i on that equal v.
-func run(sorted []float64, i int, v float64) int {
-	n := i + 1
+// run counts the points at the head that equal v.
+func run(sorted []float64, v float64) int {
+	n := 0
 	for n < len(sorted) && sorted[n] == v {
 		n++
 	}
-	return n - i
+	return n
 }
 
 // normalP is the two-sided p of the formula at MannWhitney. Not all points are
