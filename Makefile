@@ -12,6 +12,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/manent
 BIN := $(CACHE)/bin
 GOLANGCI_LINT_VERSION := v2.15.0
 VERSITYGW_VERSION := v1.8.0
+SCIPY_VERSION := 1.17.1
 
 # Packages with generated files: each has tests named TestGenerated…, which
 # compare the committed files with what the code says, and with the flag
@@ -104,6 +105,9 @@ test-peers: ## tests against the real servers that make peers brings
 .PHONY: bench
 bench: ## benchmarks, and a table of what the design sets a goal for
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	@$(CACHE)/scipy/bin/python -c 'import scipy, sys; sys.exit(scipy.__version__ != "$(SCIPY_VERSION)")' 2>/dev/null || \
+		{ echo "installing scipy $(SCIPY_VERSION)"; python3 -m venv --clear $(CACHE)/scipy && $(CACHE)/scipy/bin/pip install -q --disable-pip-version-check scipy==$(SCIPY_VERSION); }
+	@MANENT_SCIPY_PYTHON=$(CACHE)/scipy/bin/python $(GO) test -tags peers -run '^$$' -bench '^BenchmarkSciPy$$' -benchtime 1x ./analysis
 	@PATH=$$PATH:/usr/sbin $(GO) test -tags peers -run '^$$' -bench '^BenchmarkFigures$$' -benchtime 1x -timeout 20m ./cmd/manent | grep -vE '^ +[a-z_]+\.go:|output truncated|--- BENCH'
 
 .PHONY: build

@@ -130,7 +130,7 @@ func (s *samples) most() float64  { return max(s.x[len(s.x)-1], s.y[len(s.y)-1])
 // is equal to.
 func numbers(into, points []float64) []float64 {
 	for _, v := range points {
-		if v == v { //nolint:staticcheck // false for NaN only
+		if !math.IsNaN(v) {
 			into = append(into, v+0)
 		}
 	}

@@ -106,8 +106,8 @@ func BenchmarkSciPy(b *testing.B) {
 		}
 		theirs := s.test(b, path)
 		if i == 0 {
-			fmt.Fprintf(os.Stdout, "\nMann-Whitney beside SciPy %s, µs a call\n", theirs.Version)
-			fmt.Fprintf(os.Stdout, "%8s %10s %12s %10s %8s %10s %7s\n", "points", "manent", "with shift", "SciPy", "faster", "sort", "÷ sort")
+			_, _ = fmt.Fprintf(os.Stdout, "\nMann-Whitney beside SciPy %s, µs a call\n", theirs.Version)
+			_, _ = fmt.Fprintf(os.Stdout, "%8s %10s %12s %10s %8s %10s %7s\n", "points", "manent", "with shift", "SciPy", "faster", "sort", "÷ sort")
 		}
 		c := MannWhitney(candidate, stable, Normal, 0)
 		if c.U != theirs.U || math.Abs(c.P-theirs.P) > 1e-9*theirs.P {
@@ -130,7 +130,7 @@ func besideSciPy(candidate, stable []float64, theirs func() float64) {
 			slices.Sort(joined)
 		}))
 	}
-	fmt.Fprintf(os.Stdout, "%8d %10.1f %12.1f %10.1f %7.1f× %10.1f %7.2f\n",
+	_, _ = fmt.Fprintf(os.Stdout, "%8d %10.1f %12.1f %10.1f %7.1f× %10.1f %7.2f\n",
 		len(stable), ours*1e6, shift*1e6, scipy*1e6, scipy/ours, sort*1e6, ours/sort)
 }
 

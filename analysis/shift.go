@@ -31,10 +31,8 @@ func (c *Comparison) shift(s samples, confidence float64) {
 		place = 1
 	}
 	d := differences{x: s.x, y: s.y, space: s.free[:gatherSpace(len(s.x)+len(s.y))]}
-	low, high := d.kth((pairs+1)/2), 0.0
-	if high = low; pairs%2 == 0 {
-		high = d.after(low, pairs/2+1)
-	}
+	low := d.kth((pairs + 1) / 2)
+	high := d.after(low, pairs/2+1)
 	c.Shift = Shift{Estimate: middle(low, high), Confidence: confidence}
 	c.Shift.Low, c.Shift.High = d.kth(int64(place)), d.kth(pairs+1-int64(place))
 }
@@ -75,7 +73,7 @@ func (d *differences) count(v float64) (n int64, below, above float64) {
 	return n, below, above
 }
 
-// after returns the k-th smallest difference, given the one before it.
+// after returns the k-th smallest difference, given it or the one before it.
 func (d *differences) after(before float64, k int64) float64 {
 	n, _, above := d.count(before)
 	if n >= k {

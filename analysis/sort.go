@@ -41,7 +41,7 @@ func radixSort(points, tmp []float64) {
 	}
 	from, to, first := points, tmp, d.of(points[0])
 	for i := range counts {
-		if shift := digitBits * i; counts[i][first>>shift%buckets] < uint32(len(points)) {
+		if shift := digitBits * i; int(counts[i][first>>shift%buckets]) < len(points) {
 			d.distribute(from, to, shift, &counts[i])
 			from, to = to, from
 		}
