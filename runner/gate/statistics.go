@@ -79,8 +79,16 @@ func compare(candidate, stable []float64, rule analysis.Rule, requests string) (
 	v := analysis.Compare(candidate, stable, rule)
 	f := finding{result: resultOf(v.Outcome), rule: ruleText(rule)}
 	f.reason = fmt.Sprintf("candidate %s, stable %s (means of %d and %d points): %s%s",
-		beside(v.CandidateMean, v.StableMean), figure(v.StableMean), v.CandidatePoints, v.StablePoints, decided(v, rule), requests)
+		meanText(v.CandidateMean, v.StableMean, v.CandidatePoints), meanText(v.StableMean, v.StableMean, v.StablePoints), v.CandidatePoints, v.StablePoints, decided(v, rule), requests)
 	return f, statisticsOf(v)
+}
+
+// meanText writes a mean beside another; a side without points has none.
+func meanText(mean, other float64, points int) string {
+	if points == 0 {
+		return "nothing"
+	}
+	return beside(mean, other)
 }
 
 // resultOf keeps the outcomes apart; one nobody knows is an error.
