@@ -204,6 +204,8 @@ func (a *app) verbs() []*cobra.Command {
 		a.newUnlock(),
 		a.newGenerate(),
 		a.newJudge(),
+		a.newSimulate(),
+		a.newPower(),
 		a.newProxy(),
 		a.newDemo(),
 		a.newSchema(),

@@ -14,6 +14,7 @@ import (
 	"github.com/manent/action/cmd/internal/wire"
 	"github.com/manent/action/runner/plan"
 	"github.com/manent/action/runner/report"
+	"github.com/manent/action/runner/simulate"
 )
 
 // documents are the types that --json prints, by verb.
@@ -32,6 +33,8 @@ func documents() []struct {
 		{"plan", reflect.TypeFor[plan.Plan]()},
 		{"doctor", reflect.TypeFor[doctorJSON]()},
 		{"judge", reflect.TypeFor[judgeJSON]()},
+		{"simulate", reflect.TypeFor[simulate.Result]()},
+		{"power", reflect.TypeFor[simulate.PowerResult]()},
 		{"unlock", reflect.TypeFor[unlockJSON]()},
 		{"generate nginx", reflect.TypeFor[wire.NginxFiles]()},
 		{"proxy, once it serves", reflect.TypeFor[proxyJSON]()},
@@ -43,7 +46,7 @@ func documents() []struct {
 // jsonPage lists every field of every document, with the comment that it has
 // in the code.
 func jsonPage(t *testing.T, _ *app) string {
-	says := comments(t, ".", "../wire", "../../../runner/report", "../../../runner/plan", "../../../runner/config", "../../../state")
+	says := comments(t, ".", "../wire", "../../../runner/report", "../../../runner/plan", "../../../runner/config", "../../../runner/simulate", "../../../state")
 	var b strings.Builder
 	b.WriteString("# JSON documents\n\n" + generatedNote + `
 What each verb prints with ` + "`--json`" + `. Field names are stable: they are added, not
