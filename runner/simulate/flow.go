@@ -45,8 +45,11 @@ func (f *flow) last() tally { return f.known[len(f.known)-1] }
 // on that is not before any that was looked at.
 func (f *flow) change(at int64, rate, clean, faulty, minutes float64) {
 	f.until(at)
-	f.perMs, f.clean, f.faulty, f.minutes = rate/1000, clean, faulty, minutes
-	f.fault = f.begins()
+	f.perMs, f.clean, f.faulty = rate/1000, clean, faulty
+	if minutes != f.minutes { // else the present minute goes on as it began
+		f.minutes = minutes
+		f.fault = f.begins()
+	}
 }
 
 func (f *flow) begins() bool {

@@ -164,7 +164,8 @@ func seriesOf(m config.Metric, cat config.Catalog, query string, kind Kind) (ser
 }
 
 var (
-	quantileCall = regexp.MustCompile(`quantile\(\s*(0?\.[0-9]+)`)
+	quoted       = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+	quantileCall = regexp.MustCompile(`quantile(?:\(\s*|="?)(0?\.[0-9]+)`)
 	percentile   = regexp.MustCompile(`\bp([0-9]{2}(\.[0-9])?)\b`)
 	success      = regexp.MustCompile(`!~\s*["']?5|success|availab`)
 	failing      = regexp.MustCompile(`5\.\.|5xx|50[0-9]|\b5\.[*+]|[45]\[0-9\]|err|fail|fehler|exception`)
@@ -176,7 +177,8 @@ var (
 
 // kindOf is what the words of a query or name measure, "" when nobody can tell.
 func kindOf(text string) Kind {
-	plain := rates.ReplaceAllString(text, "(") // the function is no ratio
+	// Neither the function rate nor a path in a label is a ratio.
+	plain := rates.ReplaceAllString(quoted.ReplaceAllString(text, ""), "(")
 	switch {
 	case strings.Contains(text, "quantile") || percentile.MatchString(text):
 		return Latency

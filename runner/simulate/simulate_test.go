@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/plan"
 )
 
 // loaded is a configuration of the given rollout section, which must be valid.
@@ -99,7 +100,14 @@ func TestFaultFromAShareOn(t *testing.T) {
 // An approval takes one more green reading, which here finds the same data.
 func TestApprovalIsGivenAtOnce(t *testing.T) {
 	cfg := loaded(t, absolute)
-	cfg.Rollout.ApprovalsBetween = []string{"10"}
+	cfg.Rollout.ApprovalsBetween = []string{"0", "10"}
+	var asked []bool
+	for _, w := range watches(plan.Build(cfg, testCatalog())) {
+		asked = append(asked, w.asked)
+	}
+	if diff := cmp.Diff([]bool{true, false, false}, asked); diff != "" {
+		t.Error(diff)
+	}
 	r := run(t, cfg, Options{Rate: 200, StableError: 0.01, CandidateErrors: []float64{0.01}, Trials: 20, Seed: 1})
 	if c := r.Candidates[0]; c.Returned != 0 || c.Inconclusive != 0 || !slices.Contains(r.Assumed, "approvals are given at once") {
 		t.Errorf("%+v", r)
