@@ -187,35 +187,35 @@ func TestMoreShiftNeverRaisesBoundingP(t *testing.T) {
 }
 
 // TestSevenOfTenPoints: a canary judge passed 7 of 10 points 100 times worse
-// and failed only 8 (spinnaker/kayenta issue 780). The documented rule fails 6
-// when the others are spread like the stable's, and passes 7 when the others
-// are nearly the lowest of all. The bound of one stage in three of 1 % wants
-// all of 10.
+// and failed only 8 (spinnaker/kayenta issue 780, spinnaker issue 6278). The
+// documented rule fails 4 against a constant stable, and 6 against one that
+// varies. The bound of one stage in three of 1 % wants all of 10.
 func TestSevenOfTenPoints(t *testing.T) {
-	stable := ramp(10, 1)
-	spread := []float64{1.05, 1.55, 2.05, 1.3}
-	lowest := []float64{1.01, 1.02, 1.03}
+	ones := repeated(10, 1)
+	spread := []float64{1.05, 1.55, 2.05, 1.3, 1.8}
 	documented := Rule{Direction: Increase, MaxRatio: 1, Alpha: 0.05, MinPoints: 5}
 	bound := Rule{Direction: Increase, MinPoints: 5, Bound: &Bound{Alpha: 0.01 / 3, Planned: 10}}
 	for _, c := range []struct {
-		name string
-		bad  int
-		good []float64
-		rule Rule
-		want Outcome
+		bad          int
+		good, stable []float64
+		rule         Rule
+		want         Outcome
 	}{
-		{"6 of 10", 6, spread, documented, Fail},
-		{"7 of 10", 7, spread[:3], documented, Fail},
-		{"7 of 10, others lowest", 7, lowest, documented, Pass},
-		{"8 of 10, others lowest", 8, lowest[:2], documented, Fail},
-		{"7 of 10, bounded", 7, spread[:3], bound, Pass},
-		{"10 of 10, bounded", 10, nil, bound, Fail},
+		{3, ones, ones, documented, Pass},
+		{4, ones, ones, documented, Fail},
+		{7, ones, ones, documented, Fail},
+		{8, ones, ones, documented, Fail},
+		{5, spread, ramp(10, 1), documented, Pass},
+		{6, spread, ramp(10, 1), documented, Fail},
+		{7, spread, ramp(10, 1), documented, Fail},
+		{7, ones, ones, bound, Pass},
+		{10, nil, ones, bound, Fail},
 	} {
-		candidate := append(mapped(ramp(c.bad, 1), func(v float64) float64 { return 100 * v }), c.good...)
-		v := Compare(candidate, stable, c.rule)
-		t.Logf("%s: %s, %s: judged %.3g at level %.3g, ratio %.1f", c.name, v.Outcome, v.Cause, v.Judged, v.Level, v.Ratio)
+		candidate := append(repeated(c.bad, 100), c.good[:10-c.bad]...)
+		v := Compare(candidate, c.stable, c.rule)
+		t.Logf("%d of 10: %s, %s: judged %.3g at level %.3g, ratio %.1f", c.bad, v.Outcome, v.Cause, v.Judged, v.Level, v.Ratio)
 		if v.Outcome != c.want {
-			t.Errorf("%s: %s, expected %s", c.name, v.Outcome, c.want)
+			t.Errorf("%d of 10: %s, expected %s", c.bad, v.Outcome, c.want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func pairwise(x, y []float64) (u float64) {
 
 func TestExactAgainstEnumeration(t *testing.T) {
 	g := rand.New(rand.NewPCG(2, 2))
-	for range 150 {
+	for range 80 {
 		m, n, kinds := 1+g.IntN(6), 1+g.IntN(6), 2+g.IntN(12)
 		x, y := wholes(g, m, kinds), wholes(g, n, kinds)
 		c := MannWhitney(x, y, Exact, 0)

@@ -39,7 +39,7 @@ func checkShift(t *testing.T, x, y []float64) {
 func TestShiftAgainstAllDifferences(t *testing.T) {
 	samplePairs(func(_ *rand.Rand, x, y []float64) { checkShift(t, x, y) })
 	g := rand.New(rand.NewPCG(5, 5))
-	for _, size := range [][2]int{{300, 200}, {2, 700}, {700, 1}, {500, 500}} {
+	for _, size := range [][2]int{{300, 200}, {2, 700}, {700, 1}} {
 		for _, kind := range distributions() {
 			t.Run(kind.name, func(t *testing.T) { checkShift(t, kind.points(g, size[0]), kind.points(g, size[1])) })
 		}
