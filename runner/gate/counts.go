@@ -21,6 +21,11 @@ type counted struct {
 	Resets int           `json:"resets,omitempty"` // blocks left out because a counter fell
 	Sums   analysis.Sums `json:"sums"`
 	Peak   float64       `json:"peak,omitempty"` // largest evidence so far, natural logarithm
+
+	// what the candidate's and the stable's events fell by in the smallest
+	// fall after which they have not come back
+	CandidateFell float64 `json:"candidateFell,omitempty"`
+	StableFell    float64 `json:"stableFell,omitempty"`
 }
 
 // memory is what a stage's analyses carry over, by metric.
@@ -124,123 +129,6 @@ func earlier(m config.Metric, c Course) (past, error) {
 		}
 	}
 	return p, nil
-}
-
-// instant are the four counts at one time; what is missing is NaN.
-type instant struct {
-	at time.Time
-	analysis.Counts
-}
-
-// count adds what the answers hold to what was counted before. The finding is
-// nil when they could be counted.
-func count(m config.Metric, got MetricResult, was counted) (counted, *finding) {
-	seen, f := instants(m, got)
-	if f != nil {
-		return was, f
-	}
-	if !got.Cumulative {
-		return addSteps(m, seen, was)
-	}
-	return addDifferences(m, seen, was)
-}
-
-// instants are the times for which all four counts are known, oldest first.
-func instants(m config.Metric, got MetricResult) ([]instant, *finding) {
-	sides := []placed{
-		{name: "candidate", side: got.Candidate}, {name: "candidate's requests", side: got.Samples.Candidate},
-		{name: "stable", side: got.Stable}, {name: "stable's requests", side: got.Samples.Stable},
-	}
-	var values [4]map[int64]float64
-	for i, p := range sides {
-		for _, point := range p.side.Points {
-			if v := point.Value; !math.IsNaN(v) && (v < 0 || v != math.Trunc(v) || math.IsInf(v, 0)) {
-				return nil, &finding{Errored, "sequential", fmt.Sprintf("%s: %s at %s, expected a count: a whole number of events, not a rate (query %s)",
-					p.name, figure(v), clock(point.At), short(p.side.Query))}
-			}
-		}
-		values[i] = p.side.byTime()
-	}
-	var all []instant
-	for _, t := range got.Samples.Candidate.instants() {
-		key := t.UnixMilli()
-		one := instant{t, analysis.Counts{
-			CandidateBad: got.Candidate.countAt(m, key, values[0]), CandidateAll: valueAt(key, values[1]),
-			StableBad: got.Stable.countAt(m, key, values[2]), StableAll: valueAt(key, values[3]),
-		}}
-		if !math.IsNaN(one.CandidateBad + one.CandidateAll + one.StableBad + one.StableAll) {
-			all = append(all, one)
-		}
-	}
-	return all, nil
-}
-
-func valueAt(key int64, values map[int64]float64) float64 {
-	if v, ok := values[key]; ok {
-		return v
-	}
-	return math.NaN()
-}
-
-// countAt is the number of bad events: with empty: zero also where the series
-// did not exist yet.
-func (s *Side) countAt(m config.Metric, key int64, values map[int64]float64) float64 {
-	if m.Empty == "zero" && (len(s.Points) == 0 || key < s.Points[0].At.UnixMilli()) {
-		return 0
-	}
-	return valueAt(key, values)
-}
-
-// addSteps counts points that each stand for one step.
-func addSteps(m config.Metric, seen []instant, was counted) (counted, *finding) {
-	for _, one := range seen {
-		if !one.at.After(was.Until) {
-			continue
-		}
-		if err := one.Check(); err != nil {
-			return was, &finding{Errored, "sequential", err.Error() + ": query counts bad events, samplesQuery all of them"}
-		}
-		was.Sums, was.Until = was.Sums.Add(one.Counts, ratioOr1(m.MaxRatio)), one.at
-		was.Blocks++
-	}
-	return was, nil
-}
-
-// addDifferences counts what cumulative counters grew by between two points.
-// A block in which one fell is left out. One that has more bad events than
-// events is joined to the next: the two counters were not read at one instant.
-func addDifferences(m config.Metric, seen []instant, was counted) (counted, *finding) {
-	now := was
-	var from *instant
-	var why error
-	for i, one := range seen {
-		if one.at.Before(was.Until) {
-			continue
-		}
-		if from == nil {
-			from, now.Until = &seen[i], one.at
-			continue
-		}
-		grown := analysis.Counts{
-			CandidateBad: one.CandidateBad - from.CandidateBad, CandidateAll: one.CandidateAll - from.CandidateAll,
-			StableBad: one.StableBad - from.StableBad, StableAll: one.StableAll - from.StableAll,
-		}
-		switch {
-		case min(grown.CandidateBad, grown.CandidateAll, grown.StableBad, grown.StableAll) < 0:
-			now.Resets++
-		case grown.Check() != nil:
-			why = grown.Check()
-			continue
-		default:
-			now.Sums = now.Sums.Add(grown, ratioOr1(m.MaxRatio))
-			now.Blocks++
-		}
-		from, now.Until, why = &seen[i], one.at, nil
-	}
-	if why != nil && now.Blocks == was.Blocks && now.Resets == was.Resets {
-		return was, &finding{Errored, "sequential", why.Error() + ": query counts bad events, samplesQuery all of them"}
-	}
-	return now, nil
 }
 
 // test is the sequential test of one metric.

@@ -93,6 +93,8 @@ func ofCounts() []situation {
 	usual, bad := growing(40, 1, 0, 2, 1, 1), growing(40, 8, 9, 7, 8, 9)
 	stable := growing(700, 9, 8, 10, 9, 9)
 	fell := each(40, 41, 0, 1, 2, 3)
+	anew := [2]metric.Answer{each(1000, 1100, 1200, 60, 160, 260), all[1]}
+	away := [2]metric.Answer{each(1000, 1100, 600, 700, 1400, 1500), all[1]}
 	few := [2]metric.Answer{growing(7, 0, 1, 0, 0, 0), all[1]}
 	return []situation{
 		{"counts: both sides alike", counts, usual, stable, all, Inconclusive, Pass},
@@ -101,6 +103,8 @@ func ofCounts() []situation {
 		{"counts: no error series of either yet", counts, none, none, all, Inconclusive, Inconclusive},
 		{"counts: the same, `empty: zero`", zero, none, none, all, Inconclusive, Pass},
 		{"counts: a counter was reset", counts, fell, stable, all, Inconclusive, Pass},
+		{"counts: a process began anew, and with it all counters", zero, from(5, 40, 41, 41), stable, anew, Inconclusive, Pass},
+		{"counts: one of several instances was not read for two minutes", counts, each(40, 41, 1, 2, 43, 44), stable, away, Inconclusive, Pass},
 		{"counts: 1 request, too few to fail", counts, growing(3, 0, 0, 0, 0, 0), stable, few, Inconclusive, Inconclusive},
 		{"counts: candidate silent, stable busy", counts, growing(3, 0, 0, 0, 0, 0), stable, [2]metric.Answer{growing(7, 0, 0, 0, 0, 0), all[1]}, Inconclusive, Fail},
 		{"counts: requests of the candidate unknown", counts, usual, stable, [2]metric.Answer{none, all[1]}, Inconclusive, Inconclusive},
