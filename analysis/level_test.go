@@ -89,6 +89,48 @@ func crossings(looks int, alpha float64, trials int) (planned, ever float64) {
 	return planned / float64(trials), ever / float64(trials)
 }
 
+// TestLevelOnCoins is exact: each of the candidate's points is above or below
+// all of the stable's by the toss of a coin, which gives U the largest
+// variance there is, in steps as coarse as can be. A look each point crosses
+// with at most the part of alpha that is for the planned bake.
+func TestLevelOnCoins(t *testing.T) {
+	worst := 0.0
+	for _, alpha := range []float64{0.1, 0.01, 0.01 / 3, 0.01 / 12, 1e-4} {
+		for n := 3; n <= 120; n += 1 + n/20 {
+			chance := coinsCross(n, alpha)
+			worst = max(worst, chance/alpha)
+			if chance > alpha*0.92 {
+				t.Errorf("alpha %g, %d points: crosses with %g", alpha, n, chance)
+			}
+		}
+	}
+	t.Logf("at most %.3f of alpha", worst)
+	if worst < 0.7 {
+		t.Errorf("at most %.3f of alpha, expected that some plan spends most of it", worst)
+	}
+}
+
+// coinsCross is the chance to cross at one of n looks. Heads less tails s make
+// U = k²/2 + k·s/2 after k points.
+func coinsCross(n int, alpha float64) (crossed float64) {
+	chances := make([]float64, 2*n+3) // of s, at n + 1 + s
+	chances[n+1] = 1
+	for k := 1; k <= n; k++ {
+		next := make([]float64, len(chances))
+		for s := -k; s <= k; s++ {
+			chance := (chances[n+s] + chances[n+2+s]) / 2
+			u := float64(k) * float64(k+s) / 2
+			if chance > 0 && boundedP(u, k, k) < Level(alpha, float64(k)/float64(n)) {
+				crossed += chance
+				continue
+			}
+			next[n+1+s] = chance
+		}
+		chances = next
+	}
+	return crossed
+}
+
 // TestBoundedRuleOnRareEvents is the whole rule: equal error rates, a candidate
 // with a twentieth of the traffic, a look each point. The documented rule
 // fails most of these.
