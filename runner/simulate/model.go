@@ -45,6 +45,7 @@ type series struct {
 	form     form
 	window   time.Duration // range of one value; of exact 0: the step, or the query's window
 	quantile float64       // of Latency; 0 for the mean
+	durations
 }
 
 func (s series) String() string {
@@ -136,6 +137,7 @@ func kindList() string {
 func seriesOf(m config.Metric, cat config.Catalog, query string, kind Kind) (series, error) {
 	text := strings.ToLower(query)
 	s := series{kind: kind, quantile: quantileIn(text)}
+	s.durations = durationsOf(s.quantile)
 	if s.kind == "" && m.Analysis == "sequential" {
 		s.kind = Errors
 	}

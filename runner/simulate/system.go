@@ -201,8 +201,6 @@ func (w span) extrapolated(rise, first float64) float64 {
 }
 
 // quotient is a ratio or a duration, NaN when there was nothing: PromQL's 0/0.
-// A mean or quantile of n requests scatters around the true one, in the
-// logarithm, with the standard error it has in large samples.
 func (s series) quotient(bad, all, score, median float64) float64 {
 	switch s.kind {
 	case ErrorRate:
@@ -213,14 +211,22 @@ func (s series) quotient(bad, all, score, median float64) float64 {
 	if !(all > 0) {
 		return math.NaN()
 	}
-	if s.quantile == 0 {
-		variation := math.Sqrt(math.Expm1(spread * spread))
-		return median * math.Exp(spread*spread/2+variation*score/all)
+	return median * s.durations.around * math.Exp(s.durations.scatter*score/all)
+}
+
+// durations say how a mean or quantile of lognormal durations lies to their
+// median: around so many times it, and of n requests scattered, in the
+// logarithm, by scatter ÷ √n, the standard error it has in large samples.
+type durations struct{ around, scatter float64 }
+
+// durationsOf are those of a quantile, or of the mean for 0.
+func durationsOf(quantile float64) durations {
+	if quantile == 0 {
+		return durations{math.Exp(spread * spread / 2), math.Sqrt(math.Expm1(spread * spread))}
 	}
-	z := math.Sqrt2 * math.Erfinv(2*s.quantile-1)
+	z := math.Sqrt2 * math.Erfinv(2*quantile-1)
 	density := math.Exp(-z*z/2) / math.Sqrt(2*math.Pi)
-	se := spread * math.Sqrt(s.quantile*(1-s.quantile)) / density
-	return median * math.Exp(spread*z+se*score/all)
+	return durations{math.Exp(spread * z), spread * math.Sqrt(quantile*(1-quantile)) / density}
 }
 
 // newSides makes both versions of one rollout that begins at a time.

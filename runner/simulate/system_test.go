@@ -132,7 +132,7 @@ func TestDurations(t *testing.T) {
 	const requests, n = 400, 4_000
 	rng := rand.New(rand.NewPCG(9, 9))
 	for quantile, want := range map[float64]float64{0: 0.1 * math.Exp(spread*spread/2), 0.5: 0.1, 0.99: 0.1 * math.Exp(spread*2.3263478740408408)} {
-		m := series{kind: Latency, quantile: quantile}
+		m := series{kind: Latency, durations: durationsOf(quantile)}
 		sum, squares := 0.0, 0.0
 		for range n {
 			v := math.Log(m.quotient(0, requests, rng.NormFloat64()*math.Sqrt(requests), 0.1))
