@@ -41,11 +41,11 @@ const (
 
 // series is how one query is answered.
 type series struct {
-	kind     Kind
-	form     form
-	window   time.Duration // range of one value; of exact 0: the step, or the query's window
-	quantile float64       // of Latency; 0 for the mean
-	durations
+	kind      Kind
+	form      form
+	window    time.Duration // range of one value; of exact 0: the step, or the query's window
+	quantile  float64       // of Latency; 0 for the mean
+	durations durations
 }
 
 func (s series) String() string {
