@@ -79,7 +79,7 @@ cross: ## compile for the other systems
 .PHONY: test
 test: ## all tests that need nothing but Go, git and a shell
 	$(GO) test -race -timeout 5m ./...
-	$(GO) test -timeout 5m -v -run '^Test(Proof|EnginesRace)' ./runner | grep -E '^(ok|FAIL|---)|(proof|race)_test.go|panic'
+	$(GO) test -timeout 5m -v -run '^Test(Proof|EnginesRace|OperatingCharacteristics|Delay)' ./runner ./runner/simulate | grep -E '^(ok|FAIL|---)|(proof|race)_test.go|panic'
 
 .PHONY: peers
 peers: ## install or build the real servers of the tests
@@ -104,11 +104,15 @@ test-peers: ## tests against the real servers that make peers brings
 
 .PHONY: bench
 bench: ## benchmarks, and a table of what the design sets a goal for
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./...
 	@$(CACHE)/scipy/bin/python -c 'import scipy, sys; sys.exit(scipy.__version__ != "$(SCIPY_VERSION)")' 2>/dev/null || \
 		{ echo "installing scipy $(SCIPY_VERSION)"; python3 -m venv --clear $(CACHE)/scipy && $(CACHE)/scipy/bin/pip install -q --disable-pip-version-check scipy==$(SCIPY_VERSION); }
 	@MANENT_SCIPY_PYTHON=$(CACHE)/scipy/bin/python $(GO) test -tags peers -run '^$$' -bench '^BenchmarkSciPy$$' -benchtime 1x ./analysis
 	@PATH=$$PATH:/usr/sbin $(GO) test -tags peers -run '^$$' -bench '^BenchmarkFigures$$' -benchtime 1x -timeout 20m ./cmd/manent | grep -vE '^ +[a-z_]+\.go:|output truncated|--- BENCH'
+
+.PHONY: analysis
+analysis: ## measure the rules again, 10,000 rollouts a cell, and write the tables of docs/analysis.md
+	$(GO) test -run '^$$' -bench '^Benchmark(Operating|Delay)$$' -benchtime 1x -timeout 60m ./runner/simulate -args -tables
 
 .PHONY: build
 build: ## dist/manent, stripped and static, within its size

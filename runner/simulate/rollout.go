@@ -26,7 +26,12 @@ type scene struct {
 	timed   bool // durations are wanted
 	opts    Options
 	error   float64 // of the candidate
+	judge   judge
 }
+
+// judge makes a reading of what came back: gate.Judge, or in tests the rule of
+// another judge.
+type judge func(config.Health, gate.Subject, gate.Answers, []gate.ProbeResult) gate.Record
 
 // watch is a stage with traffic, and whether a person is asked after it.
 type watch struct {
@@ -128,7 +133,7 @@ func (r *rollout) reading(stage *state.Stage, clock gate.Clock) (gate.Record, ga
 	for _, q := range questions {
 		r.world.answer(q, answers)
 	}
-	rec := gate.Judge(r.health(), subject, answers, r.probes)
+	rec := r.judge(r.health(), subject, answers, r.probes)
 	out := gate.Decide(r.health(), clock, *stage, rec)
 	stage.Count++
 	stage.Score, stage.Red, stage.FirstError, stage.Memory = rec.Score, out.Red, out.FirstError, rec.Memory

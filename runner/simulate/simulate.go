@@ -107,9 +107,15 @@ func Run(ctx context.Context, cfg config.Config, cat config.Catalog, o Options) 
 	if err != nil {
 		return Result{}, err
 	}
+	s.judge = gate.Judge
+	return s.run(ctx, said)
+}
+
+// run simulates every candidate asked for.
+func (s *scene) run(ctx context.Context, said []MetricModel) (Result, error) {
 	result := s.result(said)
-	for _, e := range o.CandidateErrors {
-		cell := s
+	for _, e := range s.opts.CandidateErrors {
+		cell := *s
 		cell.error = e
 		fates, err := cell.trials(ctx)
 		if err != nil {
