@@ -27,7 +27,7 @@ func FalseAlarm(cfg config.Config, cat config.Catalog) (chance float64, sentence
 	case len(each) == 0:
 		return 0, ""
 	case h.FalseAlarm != nil:
-		return float64(*h.FalseAlarm), fmt.Sprintf("falseAlarm: of versions that are no worse than the stable, the metrics with analysis return at most %s, over all stages, metrics and readings together; %s lie outside of that", *h.FalseAlarm, outside(h))
+		return float64(*h.FalseAlarm), fmt.Sprintf("falseAlarm: of versions that are no worse than the stable, the metrics with analysis return at most %s, over all stages, metrics and readings together; it does not bound %s", *h.FalseAlarm, outside(h))
 	}
 	chance = analysis.Combine(each...)
 	text := fmt.Sprintf("false alarms: of versions that are no worse than the stable, the metrics with analysis return about %s", percent(chance))
