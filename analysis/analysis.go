@@ -77,6 +77,7 @@ type Rule struct {
 type Bound struct {
 	Alpha   float64 // chance of a false alarm that this metric may spend in this stage, over all looks
 	Planned int     // points of each side at the end of the bake
+	Last    bool    // the bake is over: a side with fewer points than planned gets no more of them in time
 }
 
 // Cause says which part of a rule decided.

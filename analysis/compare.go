@@ -19,8 +19,8 @@ import "math"
 // nothing.
 //
 // Both: with fewer than MinPoints, with infinite points, or where not even
-// complete separation could be significant (with Bound: at the end of the
-// bake, and only from then on), the outcome is Inconclusive. So it is for a
+// complete separation could be significant (with Bound: with as many points as
+// planned, or when the bake is over, and only then), the outcome is Inconclusive. So it is for a
 // significant difference of means below zero, whose ratio means nothing,
 // unless any difference is bad (ratio 1). An unknown direction is Either; a
 // MaxRatio below 1 and a MinRatio that is not in (0, 1] are 1.
@@ -80,7 +80,8 @@ func (v *Verdict) documented(r Rule) (significant, reachable bool) {
 
 // bounded compares the bounding p of the bad side, of Either the likelier one
 // with half of alpha, with this look's level. Before the end of the bake
-// nothing is out of reach: more points are to come.
+// nothing is out of reach: more points are to come. At it, points that are too
+// few for any difference to be significant are no pass.
 func (v *Verdict) bounded(r Rule) (significant, reachable bool) {
 	m, n, alpha := v.CandidatePoints, v.StablePoints, r.Bound.Alpha
 	pairs := float64(m) * float64(n)
@@ -97,7 +98,7 @@ func (v *Verdict) bounded(r Rule) (significant, reachable bool) {
 	}
 	t := float64(min(m, n)) / float64(r.Bound.Planned)
 	v.Level = Level(alpha, t)
-	reachable = t > 0 && t < 1 || v.Level > 0 && boundedP(pairs, m, n) < Level(alpha, 1)
+	reachable = t > 0 && t < 1 && !r.Bound.Last || v.Level > 0 && boundedP(pairs, m, n) < Level(alpha, min(t, 1))
 	return v.Judged < v.Level, reachable
 }
 

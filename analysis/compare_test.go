@@ -104,7 +104,7 @@ func TestBoundedRule(t *testing.T) {
 		return r
 	}
 	down, either := func(r *Rule) { r.Direction = Decrease }, func(r *Rule) { r.Direction = Either }
-	max2 := func(r *Rule) { r.MaxRatio = 2 }
+	max2, last := func(r *Rule) { r.MaxRatio = 2 }, func(r *Rule) { r.Bound.Last = true }
 	low, high := ramp(20, 1), ramp(20, 10)
 	rare := append(repeated(25, 0), 30, 30, 30, 30, 30)
 	checkCompare(t, []comparison{
@@ -116,6 +116,10 @@ func TestBoundedRule(t *testing.T) {
 		{"an early look", high[:9], low[:9], at(20), Pass, NoDifference},
 		{"an early look with few points", high[:2], low[:2], at(20), Inconclusive, FewPoints},
 		{"a look at a third that is clear", high[:7], low[:7], at(8), Pass, NoDifference},
+		{"the same, the bake is over", high[:7], low[:7], at(8, last), Inconclusive, OutOfReach},
+		{"fewer points than planned, the bake is over", high[:9], low[:20], at(20, last), Inconclusive, OutOfReach},
+		{"enough of the points planned, the bake is over", high[:17], low[:20], at(20, last), Fail, Worse},
+		{"nothing in enough of them", low[:17], low[:20], at(20, last), Pass, NoDifference},
 		{"the end, out of reach", high[:7], low[:7], at(7), Inconclusive, OutOfReach},
 		{"the end, within reach", high[:8], low[:8], at(8), Fail, Worse},
 		{"beyond the end by one", high[:16], low[:16], at(15), Fail, Worse},

@@ -229,17 +229,28 @@ func (c *checker) points(path string, m Metric, span Duration, share, key string
 		c.bounded(path, m, window)
 		return
 	}
+	if m.Step == 0 {
+		return
+	}
 	room := span - window
 	if m.Lookback > 0 {
 		room = min(room, m.Lookback)
 	}
-	if m.Step == 0 {
-		return
-	}
-	if n := int(room/m.Step) + 1; n < m.MinPoints {
-		c.wrong(path+".minPoints", fmt.Sprintf("set %s to at least %s, or shorten step and window", key, window+Duration(m.MinPoints-1)*m.Step),
+	lost := c.lost(m, m.Step)
+	if n := max(0, int((room-lost)/m.Step)); n < m.MinPoints {
+		c.wrong(path+".minPoints", fmt.Sprintf("set %s to at least %s, or shorten step and window", key, window+lost+Duration(m.MinPoints)*m.Step),
 			"%s is watched for %s, which gives metric %s %d points, one each %s; minPoints is %d", share, span, m.Name, n, m.Step, m.MinPoints)
 	}
+}
+
+// lost is what the first value of a series takes of a bake beside its window:
+// a whole step where values stand for their step. Points lie on a grid that
+// begins somewhere within a step, so as many are certain as whole steps are left.
+func (c *checker) lost(m Metric, step Duration) Duration {
+	if e, _ := Lookup(c.cat.Metrics, m.Provider); e.Window == nil {
+		return step
+	}
+	return 0
 }
 
 // bounded checks that the points of a bake can reach the level that falseAlarm
@@ -256,12 +267,9 @@ func (c *checker) bounded(path string, m Metric, window Duration) {
 	if m.Direction == "either" {
 		each /= 2 // half for each direction
 	}
-	n, needed := 0, max(m.MinPoints, analysis.PointsFor(each))
-	if bake >= window {
-		n = int((bake-window)/apart) + 1
-	}
-	if n < needed {
-		c.wrong(path, fmt.Sprintf("set rollout.traffic.bake to at least %s, shorten the query's window, or use analysis: sequential", window+Duration(needed-1)*apart),
+	lost, needed := c.lost(m, apart), max(m.MinPoints, analysis.PointsFor(each))
+	if n := max(0, int((bake-window-lost)/apart)); n < needed {
+		c.wrong(path, fmt.Sprintf("set rollout.traffic.bake to at least %s, shorten the query's window, or use analysis: sequential", window+lost+Duration(needed)*apart),
 			"falseAlarm leaves metric %s an error of %.2g in each stage, which needs %d points a side; a bake of %s supplies %d, one each %s",
 			m.Name, alpha, needed, bake, n, apart)
 	}
