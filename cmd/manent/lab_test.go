@@ -78,7 +78,7 @@ func (l *world) proxy(ts *testscript.TestScript, args []string) {
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	l.front = cmd
-	ts.Defer(func() { l.stop(ts) })
+	ts.Defer(func() { l.halt(ts) })
 	var addresses struct{ Listen, Admin string }
 	if err := json.NewDecoder(out).Decode(&addresses); err != nil {
 		ts.Fatalf("proxy did not start: %v\n%s", err, complaints.String())
@@ -94,8 +94,8 @@ func address(ts *testscript.TestScript, variable string) string {
 	return "127.0.0.1:0"
 }
 
-// stop ends the proxy.
-func (l *world) stop(*testscript.TestScript) {
+// halt ends the proxy. (A script's own stop ends the script.)
+func (l *world) halt(*testscript.TestScript) {
 	if l.front != nil {
 		_ = l.front.Process.Signal(syscall.SIGTERM)
 		_ = l.front.Wait()

@@ -42,7 +42,7 @@ func TestScript(t *testing.T) {
 			"exits":   exits,
 			"serve":   func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).serve(ts, args) },
 			"proxy":   func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).proxy(ts, args) },
-			"stop":    func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).stop(ts) },
+			"halt":    func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).halt(ts) },
 			"edit":    edit,
 			"load":    func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).load(ts, args) },
 			"weights": func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).weights(ts, args) },
