@@ -3,10 +3,12 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/metric"
 	metricmem "github.com/manent/action/providers/metric/memory"
 	"github.com/manent/action/providers/router/routertest"
@@ -163,5 +165,60 @@ func TestAnalysedReadingsReplay(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("%d readings, want 10 or more", n)
+	}
+}
+
+// bounds refuses what metric systems refuse: more steps than they answer with.
+func (s *sim) bounds(q metric.Query) metric.Answer {
+	if first, last, err := metric.Align(q); q.Step > 0 && (err != nil || last.Sub(first)/q.Step > 11_000) {
+		return metric.Answer{ID: q.ID, Err: &providers.Fault{Provider: "memory", Kind: providers.Invalid, Err: fmt.Errorf("%v steps of %v", last.Sub(first)/q.Step, q.Step)}}
+	}
+	return s.answer(q)
+}
+
+// An approval that is given after weeks opens the way on one fresh reading,
+// whether somebody watched meanwhile or not; and not for a version that has
+// become worse since.
+func TestApprovalAfterWeeksOfAnalysis(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		watched bool
+		broken  bool
+		want    runner.Result
+	}{
+		{"nobody watched", false, false, runner.Complete},
+		{"watched now and then", true, false, runner.Complete},
+		{"worse since", false, true, runner.Failure},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSim(t, routertest.MemoryOptions{})
+			longer(s)
+			s.cfg.Rollout.ApprovalsBetween, s.cfg.Rollout.ApprovalTimeout = []string{"50"}, config.Duration(30*24*time.Hour)
+			engine := func() *runner.Engine {
+				e := s.process()
+				e.World.Metrics["memory"] = metricmem.New(s.bounds)
+				return e
+			}
+			again := func() runner.Outcome {
+				out, err := engine().Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			is(t, again(), runner.Approval)
+			for range 20 {
+				s.clock = s.clock.Add(24 * time.Hour)
+				if tt.watched {
+					if _, err := engine().Resume(context.Background()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			s.broken = func(float64) bool { return tt.broken }
+			decide(t, s, runner.Word{Verb: "approve", Version: "v2", Pause: s.doc().Rollout.Pause.ID})
+			is(t, again(), tt.want)
+			s.holds(t)
+		})
 	}
 }

@@ -189,11 +189,14 @@ func ask(m config.Metric, s Subject, query string, stable bool, begin time.Time,
 		return side
 	}
 	side.From, side.To = span(m, s, begin, step > 0, window(m, system, query), delay(m, system))
+	if back := side.To.Add(-time.Duration(mostPoints(s.Course, step)) * step); step > 0 && back.After(side.From) {
+		side.From = back
+	}
 	text, err := expand(query, s.values(stable, side, system), system.Escape)
 	switch {
 	case err != nil:
 		side.broken(err.Error())
-	case !side.From.Before(side.To) || side.From.Before(at(s.InForce)) || step > 0 && empty(side, m.Analysis == "sequential"):
+	case !side.From.Before(side.To) || side.From.Before(at(s.InForce)) || step > 0 && empty(side, m.Analysis == "sequential" || system.Window == nil):
 		side.State = Unasked
 	}
 	if err == nil {
@@ -202,8 +205,20 @@ func ask(m config.Metric, s Subject, query string, stable bool, begin time.Time,
 	return side
 }
 
+// mostPoints is how many points a series has at most: as many as the bake gives, or
+// two thousand, and never more than metric systems answer with. While an
+// approval is waited for a stage may last for weeks; its newest points count.
+func mostPoints(c Course, step time.Duration) int {
+	const enough, limit = 2_000, 10_000
+	if step <= 0 {
+		return 0
+	}
+	return int(min(limit, max(enough, c.Bake/step+1)))
+}
+
 // empty reports whether the window of a series has no instant on the grid of
-// its step; where counts are compared, whether it has none beyond its first.
+// its step; where counters are compared or a value stands for its step, whether
+// it has none beyond its first.
 func empty(side *Side, twice bool) bool {
 	first, last, err := metric.Align(metric.Query{From: side.From, To: side.To, Step: side.Step})
 	return err != nil || twice && !first.Before(last)

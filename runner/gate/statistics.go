@@ -38,7 +38,11 @@ func judgeRanks(m config.Metric, got MetricResult, r Record) (finding, *Statisti
 		scale(candidate, r.Share)
 		scale(stable, 100-r.Share)
 	}
-	f2, stats := compare(candidate, stable, rule(m, r.Health, r.Course, got.Planned), requests.String())
+	demand := rule(m, r.Health, r.Course, got.Planned)
+	if demand.Bound != nil {
+		demand.Bound.Last = r.AtEnd
+	}
+	f2, stats := compare(candidate, stable, demand, requests.String())
 	for _, side := range []*Side{got.Candidate, got.Stable} {
 		if !side.none() {
 			f2 = aged(f2, r, side, side.newest())

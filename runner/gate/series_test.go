@@ -1,0 +1,100 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/manent/action/providers/metric"
+	"github.com/manent/action/runner/config"
+)
+
+// bounded is a metric by ranks in a stage of fifteen minutes whose false
+// alarms are bounded.
+func bounded() (config.Health, Subject) {
+	m := config.Metric{Name: "errors", Provider: "prometheus", Query: `errors{track="{track}"}`, Compare: "stable"}
+	ranks(&m)
+	bound := config.Percent(0.01)
+	s := subject(false)
+	s.Course, s.Now = Course{Bake: 15 * time.Minute, Stages: 1}, noon().Add(15*time.Minute)
+	return config.Health{Metrics: []config.Metric{m}, FalseAlarm: &bound}, s
+}
+
+// A candidate with so few points that even a total failure is not significant
+// may still get more during the bake. At its end it is no pass.
+func TestBoundedAndOutOfReachAtTheEnd(t *testing.T) {
+	h, s := bounded()
+	few, many := from(11, 1, 1, 1, 1, 1), from(1, .01, .012, .009, .011, .01, .013, .008, .01, .012, .009, .01, .01, .01, .01, .01)
+	for _, tt := range []struct {
+		atEnd     bool
+		candidate metric.Answer
+		want      Result
+		reason    string
+	}{
+		{false, few, Pass, "(means of 5 and 15 points): ratio 97."},
+		{true, few, Inconclusive, "no difference between so few points can be significant at "},
+		{true, from(2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), Fail, "(means of 14 and 15 points): ratio 97."},
+		{true, many, Pass, "(means of 15 and 15 points): ratio 1, "},
+	} {
+		s.AtEnd = tt.atEnd
+		got := Judge(h, s, Answers{"errors/candidate": tt.candidate, "errors/stable": many}, nil).Metrics[0]
+		if got.Result != tt.want || !strings.Contains(got.Reason, tt.reason) {
+			t.Errorf("at the end %v: %s, %s, expected %s with %q", tt.atEnd, got.Result, got.Reason, tt.want, tt.reason)
+		}
+	}
+}
+
+// An approval may be given weeks after the share came in force. What is asked
+// then is no more than metric systems answer, the newest of it.
+func TestSeriesOfWeeks(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		analysis string
+		bake     time.Duration
+		want     int // steps
+	}{
+		{"ranks", "mann-whitney", time.Hour, 2000},
+		{"ranks of a long bake", "mann-whitney", 20 * time.Hour, 4801},
+		{"ranks of a bake of weeks", "mann-whitney", 600 * time.Hour, 10000},
+		{"counts", "sequential", time.Hour, 2000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, s := bounded()
+			m := &h.Metrics[0]
+			m.Analysis, m.Step, m.SamplesQuery, h.FalseAlarm = tt.analysis, config.Duration(15*time.Second), `requests{track="{track}"}`, nil
+			s.Course.Bake, s.Now = tt.bake, noon().Add(30*24*time.Hour)
+			questions, problems := Ask(h, s)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			for _, q := range questions[0].Queries {
+				if got := int(q.To.Sub(q.From) / m.Step.Std()); q.Step > 0 && (got != tt.want || !q.To.Equal(s.Now)) {
+					t.Errorf("%s asks for %d steps up to %s, expected %d up to %s", q.ID, got, q.To, tt.want, s.Now)
+				}
+			}
+		})
+	}
+}
+
+// Where a value stands for its step there is nothing to ask before a whole
+// step lies in the stage.
+func TestAskForWholeSteps(t *testing.T) {
+	h, s := bounded()
+	h.Metrics[0].Window = 0
+	for _, tt := range []struct {
+		name    string
+		window  func(string) time.Duration
+		seconds int
+		asked   bool
+	}{
+		{"half a step", nil, 30, false},
+		{"a step", nil, 60, true},
+		{"half a step of values at an instant", func(string) time.Duration { return 0 }, 30, true},
+	} {
+		s.Systems = map[string]metric.Traits{"prometheus": {Window: tt.window, Escape: func(s string) string { return s }}}
+		s.Now = noon().Add(time.Duration(tt.seconds) * time.Second)
+		if questions, problems := Ask(h, s); len(problems) > 0 || (len(questions) > 0) != tt.asked {
+			t.Errorf("%s: asks %v, %v, expected to ask %v", tt.name, questions, problems, tt.asked)
+		}
+	}
+}
