@@ -115,7 +115,7 @@ func frame(m config.Metric, h config.Health, s Subject) MetricResult {
 	step, samplesStep := apart(m, h, system), time.Duration(0)
 	switch m.Analysis {
 	case "mann-whitney":
-		r.Planned = planned(s.Course.Bake, window(m, system, m.Query), step, m.Lookback.Std())
+		r.Planned = planned(s.Course, s.InForce, window(m, system, m.Query), step, system.Window == nil)
 	case "sequential":
 		r.Cumulative, samplesStep = system.Window != nil, step
 	}

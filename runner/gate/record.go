@@ -39,6 +39,7 @@ func (s *Side) fill(a metric.Answer, ok bool) {
 	if !a.From.IsZero() {
 		s.Seen = &Window{From: a.From.UTC(), To: a.To.UTC(), Step: a.Step}
 	}
+	s.Points = slices.Grow(s.Points, len(a.Points))
 	for _, p := range a.Points {
 		s.Points = append(s.Points, metric.Point{At: p.At.UTC().Round(0), Value: p.Value})
 	}

@@ -23,17 +23,19 @@ func apart(m config.Metric, h config.Health, t metric.Traits) time.Duration {
 	return m.Step.Std()
 }
 
-// planned is how many points a side can have at the end of a bake: the first
-// one window after the share was in force.
-func planned(bake, window, apart, lookback time.Duration) int {
-	room := bake - window
-	if lookback > 0 {
-		room = min(room, lookback)
-	}
-	if room < 0 || apart <= 0 {
+// planned is how many points a side can have at the end of the bake: those on
+// the grid of the step, the first one window after the share was in force, or
+// where a value stands for its step, one step after that.
+func planned(c Course, inForce time.Time, window, apart time.Duration, ofStep bool) int {
+	first, last, err := metric.Align(metric.Query{From: at(inForce).Add(window), To: at(inForce.Add(c.Bake)), Step: apart})
+	if err != nil || apart <= 0 {
 		return 0
 	}
-	return int(room/apart) + 1
+	n := int(last.Sub(first) / apart)
+	if ofStep {
+		return n
+	}
+	return n + 1
 }
 
 // series are the values of a side's points, oldest first. A point that is NaN
@@ -41,6 +43,7 @@ func planned(bake, window, apart, lookback time.Duration) int {
 // and why says so. With empty: zero, instants from before the first point
 // count as 0 where requests were seen: the series did not exist yet.
 func (s *Side) series(m config.Metric, requests float64) (values []float64, why string) {
+	values = make([]float64, 0, len(s.Points))
 	for _, p := range s.Points {
 		switch {
 		case math.IsInf(p.Value, 0):

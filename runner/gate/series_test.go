@@ -44,6 +44,55 @@ func TestBoundedAndOutOfReachAtTheEnd(t *testing.T) {
 	}
 }
 
+// As many points are planned as a bake gives, wherever in a step it begins.
+func TestPlannedPointsCome(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		window func(string) time.Duration
+		step   time.Duration
+		want   [2]int // fewest and most
+	}{
+		{"values at an instant", func(string) time.Duration { return 0 }, time.Minute, [2]int{15, 16}},
+		{"values of two minutes", func(string) time.Duration { return 2 * time.Minute }, time.Minute, [2]int{6, 7}},
+		{"values of a step", nil, time.Minute, [2]int{14, 15}},
+		{"values of a step, a short one", nil, 7 * time.Second, [2]int{127, 128}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, s := bounded()
+			h.Metrics[0].Window, h.Metrics[0].Step = 0, config.Duration(tt.step)
+			s.Systems = map[string]metric.Traits{"prometheus": {Window: tt.window, Escape: func(s string) string { return s }}}
+			var got [2]int
+			for offset := range 120 {
+				s.InForce = noon().Add(time.Duration(offset) * time.Second)
+				s.Now = s.InForce.Add(s.Course.Bake)
+				questions, problems := Ask(h, s)
+				if len(problems) > 0 || len(questions) != 1 {
+					t.Fatal(questions, problems)
+				}
+				q := questions[0].Queries[0]
+				first, last, err := metric.Align(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				come := int(last.Sub(first) / q.Step)
+				if tt.window != nil {
+					come++
+				}
+				if planned := frame(h.Metrics[0], h, s).Planned; planned != come {
+					t.Errorf("%d points planned, %d come of a stage that begins at %s", planned, come, s.InForce)
+				}
+				if got[0] == 0 || come < got[0] {
+					got[0] = come
+				}
+				got[1] = max(got[1], come)
+			}
+			if got != tt.want {
+				t.Errorf("from %d to %d points come, expected %v", got[0], got[1], tt.want)
+			}
+		})
+	}
+}
+
 // An approval may be given weeks after the share came in force. What is asked
 // then is no more than metric systems answer, the newest of it.
 func TestSeriesOfWeeks(t *testing.T) {

@@ -42,7 +42,7 @@ func judgeRanks(m config.Metric, got MetricResult, r Record) (finding, *Statisti
 	if demand.Bound != nil {
 		demand.Bound.Last = r.AtEnd
 	}
-	f2, stats := compare(candidate, stable, demand, requests.String())
+	f2, stats := compare(candidate, stable, demand, requests.String(), r.AtEnd)
 	for _, side := range []*Side{got.Candidate, got.Stable} {
 		if !side.none() {
 			f2 = aged(f2, r, side, side.newest())
@@ -63,7 +63,7 @@ func scale(values []float64, share float64) {
 func rule(m config.Metric, h config.Health, c Course, planned int) analysis.Rule {
 	rule := analysis.Rule{
 		Direction: analysis.Direction(m.Direction), MaxRatio: ratioOr1(m.MaxRatio), MinRatio: ratioOr1(m.MinRatio),
-		Alpha: m.Alpha, MinPoints: m.MinPoints, Method: analysis.Normal, Confidence: confidence,
+		Alpha: m.Alpha, MinPoints: m.MinPoints, Method: analysis.Normal,
 	}
 	if h.FalseAlarm != nil {
 		rule.Bound = &analysis.Bound{Alpha: h.MetricAlpha(m) / float64(max(1, c.Stages)), Planned: planned}
@@ -78,9 +78,14 @@ func ratioOr1(v *float64) float64 {
 	return *v
 }
 
-// compare makes a finding of two series.
-func compare(candidate, stable []float64, rule analysis.Rule, requests string) (finding, *Statistics) {
+// compare makes a finding of two series. The shift takes most of the time and
+// decides nothing: it is for the last reading and for a failed one.
+func compare(candidate, stable []float64, rule analysis.Rule, requests string, last bool) (finding, *Statistics) {
 	v := analysis.Compare(candidate, stable, rule)
+	if last || v.Outcome == analysis.Fail {
+		rule.Confidence = confidence
+		v = analysis.Compare(candidate, stable, rule)
+	}
 	f := finding{result: resultOf(v.Outcome), rule: ruleText(rule)}
 	f.reason = fmt.Sprintf("candidate %s, stable %s (means of %d and %d points): %s%s",
 		meanText(v.CandidateMean, v.StableMean, v.CandidatePoints), meanText(v.StableMean, v.StableMean, v.StablePoints), v.CandidatePoints, v.StablePoints, decided(v, rule), requests)
@@ -198,7 +203,7 @@ func JudgeSeries(m config.Metric, candidate, stable []float64, method analysis.M
 	rule := rule(m, config.Health{}, Course{}, 0)
 	rule.Method = method
 	got := MetricResult{Name: m.Name, Weight: m.Weight, Critical: m.Critical != nil && *m.Critical}
-	f, stats := compare(candidate, stable, rule, "")
+	f, stats := compare(candidate, stable, rule, "", true)
 	got.Result, got.Rule, got.Reason, got.Statistics = f.result, f.rule, "metric "+m.Name+": "+f.reason, stats
 	return got
 }
