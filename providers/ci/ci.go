@@ -23,6 +23,59 @@ type Platform interface {
 	Mask(secret providers.Secret) error
 }
 
+// Reviews is optional: a platform that asks people itself tells who said what
+// in a run. An error means that it could not be told; no review is an empty
+// list, and never an approval.
+type Reviews interface {
+	Reviews(ctx context.Context, run state.RunRef) ([]Review, error)
+}
+
+// Review is what one person said about one environment of a run.
+type Review struct {
+	Environment string // as the platform calls it
+	State       ReviewState
+	Who         string // login name
+	Comment     string
+}
+
+// ReviewState is what a person said.
+type ReviewState string
+
+// The states of a review.
+const (
+	Approved ReviewState = "approved"
+	Rejected ReviewState = "rejected"
+	Pending  ReviewState = "pending"
+)
+
+// Deployments is optional: a platform that shows what is deployed where is
+// told of each rollout. Track creates the rollout's deployment or updates it;
+// telling it twice changes nothing, and nobody's other deployment is touched.
+type Deployments interface {
+	Track(ctx context.Context, d Deployment) error
+}
+
+// Deployment is a rollout as a platform shows it.
+type Deployment struct {
+	Rollout     string // id of the rollout: one deployment each
+	Environment string
+	Version     string
+	State       DeploymentState
+	Description string // one line, cut to what the platform takes
+	URL         string // of the run, "" for none
+}
+
+// DeploymentState is how far a rollout is.
+type DeploymentState string
+
+// The states of a deployment. Only Succeeded says that the version serves.
+const (
+	InProgress DeploymentState = "in progress"
+	Waiting    DeploymentState = "waiting" // for a person
+	Succeeded  DeploymentState = "succeeded"
+	Failed     DeploymentState = "failed" // returned, or stopped
+)
+
 // Spec describes one platform. Detect reports whether this process runs on it.
 type Spec struct {
 	Name    string
