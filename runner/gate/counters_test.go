@@ -76,3 +76,25 @@ func TestCountsOfAnInstanceThatIsBack(t *testing.T) {
 		}
 	}
 }
+
+// A memory that nobody can read is an error in every reading, not in the first
+// alone: the second would begin without what was counted and spent before.
+func TestUnreadableMemoryStays(t *testing.T) {
+	m := errorRatio()
+	counts(&m)
+	all := growing(1000, 100, 100, 100, 100, 100)
+	subject := subject(true)
+	for _, memory := range []string{`{"errors": 7}`, `{"errors": {"sums": {"candidate_bad": "many"}}}`, `no JSON`} {
+		subject.Course.Memory = []byte(memory)
+		for n := range 2 {
+			r := Judge(config.Health{Metrics: []config.Metric{m}}, subject, Answers{
+				"errors/candidate": growing(40, 1, 0, 2, 1, 1), "errors/stable": growing(40, 1, 0, 2, 1, 1),
+				"errors/samples/candidate": all, "errors/samples/stable": all,
+			}, nil)
+			if r.Verdict != Error || string(r.Memory) != memory {
+				t.Errorf("reading %d is %s and carries over %s, expected an error and %s", n+1, r.Verdict, r.Memory, memory)
+			}
+			subject.Course.Memory = r.Memory
+		}
+	}
+}

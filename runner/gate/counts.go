@@ -212,10 +212,11 @@ func rateRatio(s analysis.Sums) float64 {
 
 func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// remember encodes what a stage's analyses carry over; what cannot be encoded
-// leaves what was carried over before.
+// remember encodes what a stage's analyses carry over. What cannot be encoded
+// leaves what was carried over before, and so does what could not be read: it
+// stays an error, since beginning anew would spend the bound twice.
 func remember(all memory, was json.RawMessage) json.RawMessage {
-	if len(all) == 0 {
+	if _, err := recall(was); err != nil || len(all) == 0 {
 		return was
 	}
 	data, err := json.Marshal(all)
