@@ -23,7 +23,7 @@ func (c *checker) doubts(path string, m Metric) {
 	if e, _ := Lookup(c.cat.Metrics, m.Provider); m.Analysis == "sequential" && m.Empty == "" && e.Window != nil && !strings.Contains(m.Query, "vector(0)") {
 		c.warn(path+".query", "add empty: zero", "a counter of bad events: before the first one the series may not exist, and the metric is inconclusive instead of 0")
 	}
-	if window := c.cat.MetricWindow(m, m.Query); m.Analysis == "mann-whitney" && m.Step < window && c.cfg.Rollout.Health.FalseAlarm == nil {
+	if window := c.cat.MetricWindow(m, m.Query); m.Analysis == "mann-whitney" && m.Step > 0 && m.Step < window && c.cfg.Rollout.Health.FalseAlarm == nil {
 		c.warn(path+".step", "set step to at least the window", "step %s is shorter than the window %s of the query: neighbouring points share data, and the test is too sure", m.Step, window)
 	}
 }

@@ -105,6 +105,9 @@ func (c *checker) statistics(path string, m Metric) {
 	if m.Analysis == "sequential" {
 		c.sequential(path, m)
 	}
+	if c.cfg.Rollout.Health.FalseAlarm != nil && m.Analysis != "" && c.given(path+".alpha") {
+		c.warn(path+".alpha", "", "alpha has no effect with falseAlarm, which is shared out evenly")
+	}
 	if m.Analysis == "" && m.Compare != "" && c.cfg.Rollout.Health.FalseAlarm != nil {
 		c.wrong(path, "add analysis: mann-whitney or sequential, or leave falseAlarm out", "metric %s compares without analysis, so falseAlarm cannot bound its error", m.Name)
 	}
@@ -125,6 +128,9 @@ func (c *checker) sequential(path string, m Metric) {
 		if e, _ := Lookup(c.cat.Metrics, m.Provider); e.Window != nil && e.Window(query) > 0 {
 			c.wrong(path+"."+key, "give the counter itself, such as sum(http_requests_total{…})", "a value over %s with analysis: sequential, expected a counter that only grows", Duration(e.Window(query)))
 		}
+	}
+	if c.given(path + ".minPoints") {
+		c.warn(path+".minPoints", "minSamples bounds the requests", "minPoints has no effect with analysis: sequential")
 	}
 	if c.given(path + ".window") {
 		c.wrong(path+".window", "leave it out", "window with analysis: sequential: counters have none")
@@ -218,6 +224,9 @@ func (c *checker) watched(path string, m Metric, span Duration, share, key strin
 			"%s is watched for %s, but one value of metric %s stands for %s: it would reach back before the share", share, span, m.Name, window)
 	case m.Analysis == "mann-whitney":
 		c.points(path, m, span, share, key)
+	case m.Analysis == "sequential" && span < 3*m.Step:
+		c.wrong(path, fmt.Sprintf("set %s to at least %s, or shorten step", key, 3*m.Step),
+			"%s is watched for %s, but metric %s counts in blocks of %s: not one may fit", share, span, m.Name, m.Step)
 	}
 }
 
@@ -260,7 +269,7 @@ func (c *checker) bounded(path string, m Metric, window Duration) {
 		c.wrong(path+".lookback", "leave it out: the bound is for series over the whole time in a stage", "lookback with falseAlarm")
 	}
 	bake, alpha, apart := c.cfg.Rollout.Traffic.Bake, c.cfg.StageAlpha(), max(m.Step, window)
-	if apart == 0 {
+	if apart == 0 || alpha <= 0 { // refused where they are given
 		return
 	}
 	each := alpha

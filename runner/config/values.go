@@ -81,7 +81,7 @@ func (p *Percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
 	v, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || !(v > 0 && v < 100) { // NaN is neither
-		return fmt.Errorf("%s, expected a percentage between 0%% and 100%%, such as 1%%", show(string(text)))
+		return fmt.Errorf("%s, expected a percentage above 0%% and below 100%%, such as 1%%", show(string(text)))
 	}
 	// as many digits as String writes, so that both are inverse
 	v, err = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64)

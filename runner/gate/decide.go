@@ -138,7 +138,7 @@ func Decide(h config.Health, c Clock, stage state.Stage, r Record) Outcome {
 		o = red(h, o)
 	case Thin:
 		if !c.Now.Before(c.Deadline()) {
-			o = refuse(o, fmt.Sprintf("still inconclusive %s after the share was in force", c.Now.Sub(c.InForce).Round(time.Second)))
+			o = refuse(o, fmt.Sprintf("%s %s after the share was in force", lacking(r), c.Now.Sub(c.InForce).Round(time.Second)))
 		}
 	case Green, Ungated:
 		o = pass(h, c, stage, r, o)
@@ -149,6 +149,14 @@ func Decide(h config.Health, c Clock, stage state.Stage, r Record) Outcome {
 		o.Next = dueAfter(h, c, c.Now, r.Verdict, o.FirstError)
 	}
 	return o
+}
+
+// lacking says what keeps a thin reading from being green.
+func lacking(r Record) string {
+	if r.Score != nil && Conclusive(r.Metrics) {
+		return "still no score that passes"
+	}
+	return "still inconclusive"
 }
 
 func red(h config.Health, o Outcome) Outcome {

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/manent/action/analysis"
@@ -163,6 +164,9 @@ func decided(v analysis.Verdict, rule analysis.Rule) string {
 }
 
 func ratioText(v analysis.Verdict, rule analysis.Rule) string {
+	if min(v.CandidateMean, v.StableMean) < 0 {
+		return "difference " + figure(v.Delta)
+	}
 	text := "ratio " + ratioFigure(v.Ratio)
 	switch {
 	case v.Cause != analysis.Worse:
@@ -206,6 +210,11 @@ func JudgeSeries(m config.Metric, candidate, stable []float64, method analysis.M
 	f, stats := compare(candidate, stable, rule, "", true)
 	got.Result, got.Rule, got.Reason, got.Statistics = f.result, f.rule, "metric "+m.Name+": "+f.reason, stats
 	return got
+}
+
+// Conclusive reports whether every metric that was judged passed or failed.
+func Conclusive(metrics []MetricResult) bool {
+	return !slices.ContainsFunc(metrics, func(m MetricResult) bool { return m.Result == Inconclusive || m.Result == Errored })
 }
 
 // Weigh makes the score and the verdict of results that are judged already.

@@ -34,7 +34,7 @@ func FalseAlarm(cfg config.Config, cat config.Catalog) (chance float64, sentence
 	if !ranks {
 		return chance, text + " at most; rollout.health.falseAlarm sets one bound for all of them"
 	}
-	return chance, text + ", since each reading may fail with its alpha; set rollout.health.falseAlarm: 1% to bound that for the whole rollout, or use analysis: sequential on counts"
+	return chance, text + ", since each reading may fail with its alpha (fewer where maxRatio tolerates much; manent simulate counts them for your traffic); set rollout.health.falseAlarm: 1% to bound that for the whole rollout, or use analysis: sequential on counts"
 }
 
 // ofMetric is the chance of one metric over all stages.
@@ -55,7 +55,7 @@ func outside(h config.Health) string {
 	list := []string{"thin data"}
 	for _, m := range h.Metrics {
 		if m.Analysis == "" {
-			list = append(list, "the thresholds of metrics without analysis")
+			list = append(list, "thresholds of metrics without analysis")
 			break
 		}
 	}

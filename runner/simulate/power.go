@@ -98,7 +98,8 @@ func metricPower(cfg config.Config, m config.Metric, model series, o PowerOption
 	}
 	out.Detects80, out.Detects95 = detects(t, 0.8, chance), detects(t, 0.95, chance)
 	if o.CandidateError > 0 {
-		out.Bake80, out.Bake95 = bakes(t, o.CandidateError, 0.8, chance), bakes(t, o.CandidateError, 0.95, chance)
+		interval := cfg.Rollout.Health.Interval.Std()
+		out.Bake80, out.Bake95 = bakes(t, o.CandidateError, 0.8, interval, chance), bakes(t, o.CandidateError, 0.95, interval, chance)
 	}
 	return out
 }
@@ -111,12 +112,13 @@ func detects(t analysis.Traffic, power float64, chance analysis.Chance) *float64
 	return &rate
 }
 
-func bakes(t analysis.Traffic, rate, power float64, chance analysis.Chance) *config.Duration {
+func bakes(t analysis.Traffic, rate, power float64, interval time.Duration, chance analysis.Chance) *config.Duration {
 	d, ok := analysis.TimeToSee(t, rate, power, chance)
 	if !ok {
 		return nil
 	}
-	bake := config.Duration(d)
+	// Looks fall every interval, and at the end of the bake.
+	bake := config.Duration((d + interval - 1) / interval * interval)
 	return &bake
 }
 
@@ -138,7 +140,7 @@ func testOf(cfg config.Config, m config.Metric, model series, scrape time.Durati
 	unseen := model.unseen(scrape)
 	switch m.Analysis {
 	case "sequential":
-		return test, analysis.SequentialTest{Alpha: cfg.Rollout.Health.MetricAlpha(m), Planned: cfg.CompareStages(), MaxRatio: *m.MaxRatio}.Chance, ""
+		return test, countTest(cfg, m), ""
 	case "mann-whitney":
 		test, chance = rankTest(cfg, m, model, unseen)
 		return test, chance, "looks before the end of the bake add to it"
@@ -153,6 +155,16 @@ func (s series) unseen(scrape time.Duration) time.Duration {
 		return 0
 	}
 	return scrape
+}
+
+// countTest is the sequential test. Counters are read on the clock's grid, so
+// up to a step is lost at either end of a stage.
+func countTest(cfg config.Config, m config.Metric) analysis.Chance {
+	s := analysis.SequentialTest{Alpha: cfg.Rollout.Health.MetricAlpha(m), Planned: cfg.CompareStages(), MaxRatio: *m.MaxRatio}
+	return func(t analysis.Traffic, rate float64) float64 {
+		t.Time = max(0, t.Time-2*m.Step.Std())
+		return s.Chance(t, rate)
+	}
 }
 
 // rankTest is the comparison of the last look of a bake.

@@ -79,8 +79,8 @@ func (s *scene) trial(ctx context.Context, number int) fate {
 	r.world = &system{models: s.models, candidate: candidate, stable: stable}
 	end := fate{stage: -1}
 	for i, w := range s.gates {
-		if verdict, ok := r.stage(ctx, w); !ok {
-			end.stage, end.thin = i, verdict != gate.Red
+		if last, ok := r.stage(ctx, w); !ok {
+			end.stage, end.thin = i, last.Verdict != gate.Red && !gate.Conclusive(last.Metrics)
 			break
 		}
 	}
@@ -91,17 +91,17 @@ func (s *scene) trial(ctx context.Context, number int) fate {
 
 // stage watches one share as the engine's gate step does, and then once more
 // if a person is asked, who approves at once. ok is false when it failed, by
-// a reading of that verdict.
-func (r *rollout) stage(ctx context.Context, w watch) (verdict gate.Verdict, ok bool) {
+// the last reading.
+func (r *rollout) stage(ctx context.Context, w watch) (last gate.Record, ok bool) {
 	r.shift(w.Share)
 	r.stages = append(r.stages, state.Stage{
 		Name: w.Stage, Pass: w.Pass, Share: w.Share, Achieved: w.Share, Status: state.StageBaking, InForce: r.now,
 	})
 	stage := &r.stages[len(r.stages)-1]
 	r.now = gate.NextDue(r.health(), r.clock(stage), *stage)
-	verdict, ok = r.watch(ctx, stage, r.clock, func(_ gate.Record, out gate.Outcome) bool { return out.Act == gate.Finish })
+	last, ok = r.watch(ctx, stage, r.clock, func(_ gate.Record, out gate.Outcome) bool { return out.Act == gate.Finish })
 	if !ok || !w.asked || stage.Status == state.StageUngated {
-		return verdict, ok
+		return last, ok
 	}
 	given := r.now
 	approved := func(s *state.Stage) gate.Clock { return r.clock(s).Approved(given) }
@@ -109,20 +109,20 @@ func (r *rollout) stage(ctx context.Context, w watch) (verdict gate.Verdict, ok 
 }
 
 // watch takes readings until one opens the way or the gate refuses.
-func (r *rollout) watch(ctx context.Context, stage *state.Stage, clock func(*state.Stage) gate.Clock, opens func(gate.Record, gate.Outcome) bool) (gate.Verdict, bool) {
+func (r *rollout) watch(ctx context.Context, stage *state.Stage, clock func(*state.Stage) gate.Clock, opens func(gate.Record, gate.Outcome) bool) (gate.Record, bool) {
 	for ctx.Err() == nil {
 		rec, out := r.reading(stage, clock(stage))
 		stage.Status = out.Status
 		switch {
 		case opens(rec, out):
-			return rec.Verdict, true
+			return rec, true
 		case out.Act == gate.Refuse:
-			return rec.Verdict, false
+			return rec, false
 		case out.Act == gate.GoOn:
 			r.now = out.Next
 		}
 	}
-	return "", false
+	return gate.Record{}, false
 }
 
 // reading is one reading, and what the stage keeps of it.

@@ -56,21 +56,26 @@ pass, 1 for fail, 2 for not enough data, and 5 when it could not tell.
 
 Two files with one number a line, - for stdin, are compared by the rank test
 that a metric with analysis: mann-whitney is judged by. A blank line or NaN is
-a gap; anything else that is no number is refused.
+a gap; anything else that is no number is refused. --method exact is for at
+most 10,000 pairs of points; beyond that p is normal, and said so.
 
 --csv has the columns metric, track, time and value, in any order, and others
 that are left alone. track is candidate or stable, time RFC 3339 or seconds
 since 1970, value a number, or nothing or NaN for a gap. With -c each metric is
-judged by its settings there, and health.analysis weighs them; what the file
-cannot say of a metric of the configuration is inconclusive.
+judged by its settings there, and health.analysis weighs them: a score below
+pass fails, as it does at the end of a bake. What the file cannot say of a
+metric of the configuration, counters of a sequential one among it, is
+inconclusive.
 
 --access-log is the three-way gate: PROMOTE, ABORT or WAIT. It counts the whole
 of one log, as the metric system accesslog reads it, and needs --min-requests
 of both tracks to promote, of the candidate to abort. Requests that the client
-left (499) are none. --max-latency-ratio 0 leaves the p95 alone.
+left (499) are none. The p95 is the duration at place ⌊0.95·n⌋ of n sorted ones;
+--max-latency-ratio 0 leaves it alone.
 
 --replay judges the stored readings of the last rollout again, or the reading
-in a file, and ends as the last of them. A verdict that differs is an error.`,
+in a file, and ends as the last of them that evaluated something. A verdict
+that differs is an error.`,
 		Example: `  manent judge --candidate canary.txt --stable stable.txt --max-ratio 1.1
   manent judge --csv series.csv -c envconfig/shop/web/prod.yml
   manent judge --access-log canary.log --log-format '$msec $status $backend $request_time'
@@ -99,7 +104,7 @@ func (f *judgeFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.candidate, "candidate", "", "`FILE` with the candidate's figures, one a line")
 	flags.StringVar(&f.stable, "stable", "", "`FILE` with the stable's")
-	flags.StringVar(&f.metric.Name, "name", "metric", "`NAME` of the metric in messages")
+	flags.StringVar(&f.metric.Name, "name", "figures", "`NAME` of the metric in messages")
 	flags.StringVar(&f.csv, "csv", "", "`FILE` with the columns metric, track, time and value")
 	flags.StringVar(&f.metric.Direction, "direction", string(analysis.Increase), "what is worse: increase, decrease or either")
 	flags.Float64Var(&f.maxRatio, "max-ratio", 1, "largest `RATIO` of means, candidate ÷ stable, that passes whatever the ranks say")

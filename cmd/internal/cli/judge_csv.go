@@ -220,7 +220,7 @@ func (t table) sort(name string) error {
 
 func tableError(name string, most int, err error) error {
 	if bad, ok := errors.AsType[*csv.ParseError](err); ok {
-		return usage("", "%s:%d: %v", name, bad.Line, bad.Err)
+		return usage("one row for each point, with as many fields as the header; quote a field that holds a comma", "%s:%d: %v", name, bad.Line, bad.Err)
 	}
 	switch {
 	case errors.Is(err, errLine):

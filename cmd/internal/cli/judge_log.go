@@ -169,7 +169,7 @@ func (l *logFlags) doubts(seen wire.LogCount) (warnings []string, err error) {
 		doubt(beyond(seen.Malformed, seen.Lines), "%d of %s are unreadable, one because: %v", seen.Malformed, counted(seen.Lines, "line"), seen.Problem)
 	}
 	if seen.Strays > 0 {
-		doubt(beyond(seen.Strays, seen.Requests), "%d of %s are of other tracks: %s", seen.Strays, counted(seen.Requests, "request"), others(seen.Others))
+		doubt(beyond(seen.Strays, seen.Requests), "%d of %s are of other tracks: %s; --tracks says which value is which", seen.Strays, counted(seen.Requests, "request"), others(seen.Others))
 	}
 	if u := seen.Untracked; u.Requests+u.Abandoned > 0 {
 		doubt(false, "%s name no track, %d of them with an error: they count for neither side", counted(u.Requests+u.Abandoned, "request"), u.Errors)

@@ -120,10 +120,18 @@ func (a *app) readings(ctx context.Context, f judgeFlags) ([]stored, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, usage("`manent status` shows the stages and their readings", "rollout %s of version %s has no such reading", doc.Rollout.ID, doc.Rollout.Version)
+		return nil, usage("`manent status` shows the stages and their readings", "%s", noReading(doc, f))
 	}
 	slices.SortStableFunc(out, func(a, b stored) int { return a.At.Compare(b.At) })
 	return out, nil
+}
+
+func noReading(doc *state.Document, f judgeFlags) string {
+	what := "no reading"
+	if f.stage != "" || f.reading != 0 {
+		what = "no such reading"
+	}
+	return fmt.Sprintf("rollout %s of version %s has %s", doc.Rollout.ID, doc.Rollout.Version, what)
 }
 
 // fetchReading gets what is stored of a reading, and makes sure that it is
@@ -152,26 +160,29 @@ func fetchReading(ctx context.Context, p place, stage string, r state.Reading) (
 	return stored{where, rec}, nil
 }
 
-// replayed judges again, and ends as the last reading does, unless one came to
-// another verdict than then.
+// replayed judges again, and ends as the last reading does that evaluated
+// something, unless one came to another verdict than then.
 func replayed(readings []stored) view {
 	var doc judgeJSON
 	var text strings.Builder
 	var differ []string
-	var last gate.Record
+	last := gate.Record{Verdict: gate.Ungated, Reason: "nothing was evaluated"}
 	for _, r := range readings {
-		last = gate.Replay(r.Record)
+		again := gate.Replay(r.Record)
+		if again.Verdict != gate.Ungated && again.Verdict != gate.Void {
+			last = again
+		}
 		one := replayedJSON{
-			Stage: r.Stage, N: r.N, At: r.At, Stored: string(r.Verdict), Replayed: string(last.Verdict), Same: sameVerdict(r.Record, last),
-			Score: last.Score, Reason: last.Reason, Metrics: judgedOf(last.Metrics),
+			Stage: r.Stage, N: r.N, At: r.At, Stored: string(r.Verdict), Replayed: string(again.Verdict), Same: sameVerdict(r.Record, again),
+			Score: again.Score, Reason: again.Reason, Metrics: judgedOf(again.Metrics),
 		}
 		doc.Readings = append(doc.Readings, one)
-		fmt.Fprintf(&text, "%s at %s: stored %s, replayed %s\n", r.where, r.At.UTC().Format(time.RFC3339), r.Verdict, last.Verdict)
-		for _, m := range last.Metrics {
+		fmt.Fprintf(&text, "%s at %s: stored %s, replayed %s\n", r.where, r.At.UTC().Format(time.RFC3339), r.Verdict, again.Verdict)
+		for _, m := range again.Metrics {
 			fmt.Fprintf(&text, "  %-12s  %s\n", m.Result, m.Reason)
 		}
 		if !one.Same {
-			differ = append(differ, fmt.Sprintf("%s is %s, stored was %s", r.where, differing(last), differing(r.Record)))
+			differ = append(differ, fmt.Sprintf("%s is %s, stored was %s", r.where, differing(again), differing(r.Record)))
 		}
 	}
 	doc.Verdict, doc.Score, doc.Metrics = verdictWord(last.Verdict), last.Score, judgedOf(last.Metrics)

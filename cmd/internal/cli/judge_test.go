@@ -147,7 +147,8 @@ func TestVerdictsOfJudge(t *testing.T) {
 	}
 }
 
-// A replay ends as its last reading, and one that differs anywhere is an error.
+// A replay ends as its last reading that evaluated something, and one that
+// differs anywhere is an error.
 func TestReplayed(t *testing.T) {
 	at := func(n int) time.Time { return time.Date(2026, 11, 30, 10, n, 0, 0, time.UTC) }
 	void := stored{"25% reading 1", gate.Record{Stage: "25%", N: 1, At: at(1), Verdict: gate.Void, Reason: "drift"}}
@@ -169,7 +170,7 @@ func TestReplayed(t *testing.T) {
 		{"void", []stored{void}, exitNotYet, "inconclusive"},
 		{"ungated", []stored{void, ungated}, exitNotYet, "inconclusive"},
 		{"could not be seen", []stored{void, unseen}, exitUnsure, "error"},
-		{"the last one counts", []stored{unseen, ungated}, exitNotYet, "inconclusive"},
+		{"the last that evaluated something counts", []stored{unseen, ungated}, exitUnsure, "error"},
 		{"green over nothing", []stored{green}, exitUnsure, "error"},
 		{"one before the last differs", []stored{green, ungated}, exitUnsure, "error"},
 		{"a metric differs", []stored{passed}, exitUnsure, "error"},

@@ -27,7 +27,7 @@ type judgedJSON struct {
 	Reason          string        `json:"reason"`                   // both sides and what decided, in words
 	U               *gate.Number  `json:"u"`                        // Mann-Whitney: pairs in which the candidate is above, ties count half
 	P               *gate.Number  `json:"p"`                        // two-sided
-	Method          string        `json:"method,omitempty"`         // that gave p: normal or exact
+	Method          *string       `json:"method"`                   // that gave p: normal or exact
 	Shift           *gate.Number  `json:"shift"`                    // Hodges-Lehmann: median of all differences candidate − stable
 	ShiftInterval   []gate.Number `json:"shift_interval,omitempty"` // its interval, low and high
 	Ratio           *gate.Number  `json:"ratio"`                    // of means; 1 when both are 0, "+Inf" or "-Inf" when only the stable's is
@@ -55,7 +55,8 @@ func judgedOf(metrics []gate.MetricResult) []judgedJSON {
 
 func (j *judgedJSON) fill(s gate.Statistics) {
 	if s.Method != "" {
-		j.U, j.P, j.Method = &s.U, &s.P, string(s.Method)
+		method := string(s.Method)
+		j.U, j.P, j.Method = &s.U, &s.P, &method
 	}
 	if s.Shift != nil {
 		j.Shift, j.ShiftInterval = &s.Shift.Estimate, []gate.Number{s.Shift.Low, s.Shift.High}
@@ -76,6 +77,9 @@ func known(n gate.Number) *gate.Number {
 // judged weighs what was judged, and shows it.
 func (a *app) judged(h config.Health, metrics []gate.MetricResult) (view, error) {
 	score, verdict, reason := gate.Weigh(h, metrics)
+	if verdict == gate.Thin && gate.Conclusive(metrics) {
+		verdict = gate.Red // there is no time left in which the score could rise
+	}
 	var b strings.Builder
 	for _, m := range metrics {
 		fmt.Fprintf(&b, "%-12s  %s\n", m.Result, m.Reason)

@@ -46,9 +46,9 @@ func (a *app) power(f powerFlags) (view, error) {
 	o := simulate.PowerOptions{Rate: f.rate, Scrape: f.scrape}
 	switch {
 	case f.rate == 0:
-		return view{}, need("--rate REQUESTS", "it is not said how many requests a second there are")
+		return view{}, usage("give --rate REQUESTS, of both sides together", "requests a second: %v, expected more than 0", f.rate)
 	case f.scrape <= 0:
-		return view{}, usage("leave it out for the default", "--scrape is not above 0")
+		return view{}, usage("leave it out for the default", "--scrape is 0 or less, expected more")
 	}
 	if o.StableError, err = stableError(f.stable); err != nil {
 		return view{}, err

@@ -88,11 +88,11 @@ func (f simulateFlags) options() (simulate.Options, error) {
 		ok   bool
 	}{{"stable-latency", f.stableTime > 0}, {"scrape", f.scrape > 0}, {"trials", f.trials > 0}} {
 		if !d.ok {
-			return o, usage("leave it out for the default", "--%s is not above 0", d.flag)
+			return o, usage("leave it out for the default", "--%s is 0 or less, expected more", d.flag)
 		}
 	}
 	if f.rate == 0 {
-		return o, need("--rate REQUESTS", "it is not said how many requests a second there are")
+		return o, usage("give --rate REQUESTS, of both sides together", "requests a second: %v, expected more than 0", f.rate)
 	}
 	var err error
 	if o.StableError, err = stableError(f.stable); err != nil {
