@@ -166,7 +166,7 @@ func (t test) judge(m config.Metric, now counted, atEnd bool) finding {
 		f.result, f.reason = Pass, fmt.Sprintf("%s: %s < %s, %s", counts, evidence, needed, t.seen())
 	}
 	if now.Resets > 0 {
-		f.reason += fmt.Sprintf(" (%d blocks of time left out: a counter was reset)", now.Resets)
+		f.reason += fmt.Sprintf(" (blocks of time left out because a counter was reset: %d)", now.Resets)
 	}
 	return f
 }
@@ -197,7 +197,7 @@ func (t test) statistics(now counted) *Statistics {
 	}
 	stats.Delta = stats.CandidateMean - stats.StableMean
 	if now.Resets > 0 {
-		stats.Warnings = []string{fmt.Sprintf("%d blocks of time were left out because a counter was reset", now.Resets)}
+		stats.Warnings = []string{fmt.Sprintf("blocks of time left out because a counter was reset: %d", now.Resets)}
 	}
 	return stats
 }
