@@ -15,6 +15,10 @@ type RunOptions struct {
 	Until   string        // step or stage name; "" = to the end
 	NoWait  bool          // end instead of sleeping
 	MaxTime time.Duration // end instead of sleeping past it; 0 = no limit
+
+	// HandOver makes the end of MaxTime a success: another job of the same run
+	// goes on. It never ends in a pause, and says nothing about the version.
+	HandOver bool
 }
 
 // unsureTries is how often run asks again before it says that it cannot tell.
@@ -159,6 +163,9 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 		if out.Message != "" {
 			e.World.Say(line(out))
 		}
+		if out.Result == Approval && out.Step == o.Until {
+			return Outcome{Result: Reached, Step: out.Step, Until: out.Until, Message: "reached: " + out.Message}, nil
+		}
 		if ends(out) || e.DryRun {
 			return out, nil
 		}
@@ -166,13 +173,22 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 			continue
 		}
 		if o.NoWait || (o.MaxTime > 0 && out.Until.Sub(began) > o.MaxTime) {
-			return out, nil
+			return o.handedOver(out), nil
 		}
 		e.doing(line(out), out.Until)
 		if err := e.World.Sleep(ctx, max(out.Until.Sub(e.World.Now()), pollEvery)); err != nil {
 			return out, err
 		}
 	}
+}
+
+// handedOver is how a run ends whose time is over.
+func (o RunOptions) handedOver(out Outcome) Outcome {
+	if !o.HandOver || o.NoWait || out.Result != NotYet {
+		return out
+	}
+	out.Result, out.Message = Reached, "the time of this job is over, the next one goes on: "+out.Message
+	return out
 }
 
 // doing tells whoever shows progress what a wait is for.
@@ -199,7 +215,9 @@ func ends(out Outcome) bool {
 }
 
 // reached reports whether --until is satisfied: a step is next, or a stage
-// with its gate is done. A name the plan does not have is a usage error.
+// with its gate is done. A planned approval is reached when it has been asked
+// for: a job behind it answers, and until then the stage is watched. A name the
+// plan does not have is a usage error.
 func (e *Engine) reached(ctx context.Context, until string) (Outcome, bool, error) {
 	s, err := e.open(ctx)
 	if err != nil || s.doc.Rollout == nil {
@@ -219,7 +237,7 @@ func (e *Engine) reached(ctx context.Context, until string) (Outcome, bool, erro
 		}
 		if step.Name == until {
 			known = true
-			if before(s, until) {
+			if before(s, until) && !unasked(step, s.doc.Rollout) {
 				return out, true, nil
 			}
 		}
@@ -229,6 +247,20 @@ func (e *Engine) reached(ctx context.Context, until string) (Outcome, bool, erro
 			Hint: "`manent plan` lists them"}
 	}
 	return out, false, nil
+}
+
+// unasked reports whether a step is an approval that takes part in the rollout
+// and has not been given.
+func unasked(step plan.Step, r *state.Rollout) bool {
+	return step.Kind == plan.Approval && Applies(step, r) && Given(step.Name, r) == ""
+}
+
+// Given names who has approved a step of the plan, "" for nobody yet.
+func Given(step string, r *state.Rollout) string {
+	if rec := r.Step(step); rec != nil {
+		return rec.Receipt["approved"]
+	}
+	return ""
 }
 
 // before reports whether every step in front of name is done.
