@@ -4,6 +4,7 @@ package ci
 
 import (
 	"context"
+	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/state"
@@ -57,7 +58,8 @@ type Deployments interface {
 
 // Deployment is a rollout as a platform shows it.
 type Deployment struct {
-	Rollout     string // id of the rollout: one deployment each
+	Rollout     string    // id of the rollout: one deployment each
+	Began       time.Time // when the rollout began: no deployment of before is its own
 	Environment string
 	Version     string
 	State       DeploymentState
