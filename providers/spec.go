@@ -20,6 +20,10 @@ type Env struct {
 	Dir    string                                                 // workspace: relative paths start here and stay inside
 	Log    func(format string, args ...any)                       // one line of progress; never secrets
 
+	// Tell writes one line for the pipeline's platform as it is, not cleaned:
+	// it may name a secret that the platform is to hide. May be nil.
+	Tell func(line string) error
+
 	Redactor *Redactor // knows every secret resolved so far; cleans what a program prints; may be nil
 }
 

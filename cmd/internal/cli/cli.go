@@ -79,6 +79,7 @@ func newApp(version string, getenv func(string) string, dir string) *app {
 	a.host = wire.Host{
 		Getenv: getenv, Dir: dir, Redactor: a.redactor,
 		Say:  func(line string) { a.screen.say(line) },
+		Tell: a.tell,
 		Mask: a.mask,
 	}
 	return a
@@ -117,6 +118,13 @@ func (a *app) platform() (ci.Platform, error) {
 	var err error
 	a.pipeline, err = a.host.Platform()
 	return a.pipeline, err
+}
+
+// tell writes a line for the platform as it is. A runner listens to both
+// streams; stdout may be on its way into a file, where a secret has no place.
+func (a *app) tell(line string) error {
+	_, err := io.WriteString(a.stderr, line+"\n")
+	return err
 }
 
 // mask tells the platform of a secret before anything is printed.

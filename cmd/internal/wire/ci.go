@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/manent/action/providers/ci"
+	"github.com/manent/action/providers/ci/github"
 	"github.com/manent/action/providers/ci/local"
 )
 
@@ -9,6 +10,7 @@ import (
 // environment counts; local always does and stays last.
 func Platforms() []ci.Spec {
 	return []ci.Spec{
+		github.Spec(),
 		local.Spec(),
 	}
 }

@@ -22,13 +22,14 @@ type Host struct {
 	Dir      string            // workspace
 	Say      func(line string) // progress for a person
 	Redactor *providers.Redactor
+	Tell     func(line string) error      // to the pipeline's platform, see providers.Env
 	Mask     func(providers.Secret) error // told of every secret before anything is printed
 }
 
 // env is what a provider gets; secrets are found by their configured name.
 func (h Host) env(secrets []config.Secret) providers.Env {
 	return providers.Env{
-		Getenv: h.Getenv, Dir: h.Dir, Redactor: h.Redactor,
+		Getenv: h.Getenv, Dir: h.Dir, Redactor: h.Redactor, Tell: h.Tell,
 		Log: func(format string, args ...any) { h.Say(fmt.Sprintf(format, args...)) },
 		Secret: func(ctx context.Context, name string) (providers.Secret, error) {
 			return h.secret(ctx, secrets, name)
