@@ -16,8 +16,8 @@ type RunOptions struct {
 	NoWait  bool          // end instead of sleeping
 	MaxTime time.Duration // end instead of sleeping past it; 0 = no limit
 
-	// HandOver makes the end of MaxTime a success: another job of the same run
-	// goes on. It never ends in a pause, and says nothing about the version.
+	// HandOver uses all of MaxTime and makes its end a success: another job of
+	// the same run goes on. A pause stays one.
 	HandOver bool
 }
 
@@ -172,11 +172,15 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 		if out.Result == Progress {
 			continue
 		}
-		if o.NoWait || (o.MaxTime > 0 && out.Until.Sub(began) > o.MaxTime) {
+		until, over := out.Until, o.MaxTime > 0 && out.Until.Sub(began) > o.MaxTime
+		if over && o.HandOver {
+			until = began.Add(o.MaxTime) // the next job waits no shorter
+		}
+		if o.NoWait || over && !e.World.Now().Before(until) || over && !o.HandOver {
 			return o.handedOver(out), nil
 		}
-		e.doing(line(out), out.Until)
-		if err := e.World.Sleep(ctx, max(out.Until.Sub(e.World.Now()), pollEvery)); err != nil {
+		e.doing(line(out), until)
+		if err := e.World.Sleep(ctx, max(until.Sub(e.World.Now()), pollEvery)); err != nil {
 			return out, err
 		}
 	}

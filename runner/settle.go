@@ -11,7 +11,7 @@ import (
 // Ended says how the jobs of a pipeline run ended, as far as its return job
 // needs to know.
 type Ended struct {
-	Owner     state.RunRef // the run, and its attempt
+	Owner     state.RunRef // the run, whatever the attempt: GitLab counts those of each job
 	Cancelled bool         // else a job failed
 	Rejected  bool         // a person said no to the open approval, on the platform
 }
@@ -20,38 +20,33 @@ type Ended struct {
 // anything, whether to bring traffic back, and else how the job ends. It acts
 // on its own run's rollout only, and never in a pause that the plan did not
 // foresee. It is pure.
-func Settle(d *state.Document, cfg config.Config, ended Ended, now time.Time) (Settlement, error) {
+func Settle(d *state.Document, cfg config.Config, ended Ended, now time.Time) Settlement {
 	r := d.Rollout
 	switch {
 	case r == nil || !r.Owner.Same(ended.Owner):
-		return nothing("this run has no rollout in %s", d.Key), nil
-	case r.Owner.Attempt > ended.Owner.Attempt:
-		return Settlement{}, &HeldError{
-			Reason: fmt.Sprintf("attempt %d of this run drives the rollout, this is attempt %d", r.Owner.Attempt, ended.Owner.Attempt),
-			Hint:   "look at the later attempt",
-		}
+		return nothing("this run has no rollout in %s", d.Key)
 	case r.Status == state.Returned:
-		return nothing("version %s is returned already", r.Version), nil
+		return nothing("version %s is returned already", r.Version)
 	case r.Status.Terminal():
-		return Settlement{Outcome: terminal(r)}, nil
+		return Settlement{Outcome: terminal(r)}
 	case r.Status == state.Returning:
-		return Settlement{Back: true}, nil
+		return Settlement{Back: true}
 	case r.Pause != nil && r.Pause.Kind != state.PauseApproval:
-		return Settlement{Outcome: asking(r)}, nil
+		return Settlement{Outcome: asking(r)}
 	case r.Pause != nil && !r.Pause.Until.IsZero() && !now.Before(r.Pause.Until):
-		return Settlement{Back: true}, nil // expired: the return begins by itself
+		return Settlement{Back: true} // expired: the return begins by itself
 	case r.Pause != nil && ended.Rejected:
-		return Settlement{Back: true, Verb: "reject", Pause: r.Pause.ID}, nil
+		return Settlement{Back: true, Verb: "reject", Pause: r.Pause.ID}
 	case ended.Cancelled:
-		return cancelled(r, cfg), nil
+		return cancelled(r, cfg)
 	case r.Resume:
-		return Settlement{Outcome: Outcome{Result: NotYet, Message: fmt.Sprintf("rollout %s goes on with `manent resume`", r.ID)}}, nil
+		return Settlement{Outcome: Outcome{Result: NotYet, Message: fmt.Sprintf("rollout %s goes on with `manent resume`", r.ID)}}
 	case r.Pause != nil:
 		out := asking(r)
 		out.Result = PausedNow // a job that was to answer has failed
-		return Settlement{Outcome: out}, nil
+		return Settlement{Outcome: out}
 	}
-	return hold(r, cfg, "its job ended without a verdict"), nil
+	return hold(r, cfg, "its job ended without a verdict")
 }
 
 // Settlement is Settle's answer.

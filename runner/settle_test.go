@@ -22,7 +22,6 @@ func TestSettle(t *testing.T) {
 		back   bool
 		verb   string
 		result runner.Result
-		held   bool
 	}
 	for _, row := range []struct {
 		name   string
@@ -30,10 +29,16 @@ func TestSettle(t *testing.T) {
 		want   want
 	}{
 		{"another run's rollout", func(r *state.Rollout, _ *config.Config, _ *runner.Ended) { r.Owner.Run = "8" }, want{result: runner.Progress}},
-		{"another repository's run of the same number", func(r *state.Rollout, _ *config.Config, e *runner.Ended) { r.Owner.Repository, e.Cancelled = "o/x", true }, want{result: runner.Progress}},
-		{"a later attempt drives", func(r *state.Rollout, _ *config.Config, e *runner.Ended) { r.Owner.Attempt, e.Cancelled = 3, true }, want{held: true}},
-		{"returned already", func(r *state.Rollout, _ *config.Config, e *runner.Ended) { r.Status, e.Cancelled = state.Returned, true }, want{result: runner.Progress}},
-		{"serves", func(r *state.Rollout, _ *config.Config, e *runner.Ended) { r.Status, e.Cancelled = state.Completed, true }, want{result: runner.Complete}},
+		{"another repository's run of the same number", func(r *state.Rollout, _ *config.Config, e *runner.Ended) {
+			r.Owner.Repository, e.Cancelled = "o/x", true
+		}, want{result: runner.Progress}},
+		{"another attempt of this run drove it", func(r *state.Rollout, _ *config.Config, e *runner.Ended) { r.Owner.Attempt, e.Cancelled = 3, true }, want{back: true, verb: "revert"}},
+		{"returned already", func(r *state.Rollout, _ *config.Config, e *runner.Ended) {
+			r.Status, e.Cancelled = state.Returned, true
+		}, want{result: runner.Progress}},
+		{"serves", func(r *state.Rollout, _ *config.Config, e *runner.Ended) {
+			r.Status, e.Cancelled = state.Completed, true
+		}, want{result: runner.Complete}},
 		{"stopped where it was", func(r *state.Rollout, _ *config.Config, _ *runner.Ended) { r.Status = state.Stopped }, want{result: runner.Failure}},
 		{"on its way back", func(r *state.Rollout, _ *config.Config, _ *runner.Ended) { r.Status = state.Returning }, want{back: true}},
 		{"cancelled", func(_ *state.Rollout, _ *config.Config, e *runner.Ended) { e.Cancelled = true }, want{back: true, verb: "revert"}},
@@ -60,11 +65,8 @@ func TestSettle(t *testing.T) {
 			if r.Pause != nil {
 				r.Status = state.Waiting
 			}
-			got, err := runner.Settle(&state.Document{Key: key, Rollout: r}, cfg, ended, now)
-			if row.want.held != (err != nil) {
-				t.Fatalf("error %v, expected one: %v", err, row.want.held)
-			}
-			if have := (want{got.Back, got.Verb, got.Outcome.Result, err != nil}); have != row.want {
+			got := runner.Settle(&state.Document{Key: key, Rollout: r}, cfg, ended, now)
+			if have := (want{got.Back, got.Verb, got.Outcome.Result}); have != row.want {
 				t.Errorf("got %+v, want %+v (%s)", have, row.want, got.Outcome.Message)
 			}
 			if got.Verb == "reject" && got.Pause != r.Pause.ID {
@@ -72,9 +74,9 @@ func TestSettle(t *testing.T) {
 			}
 		})
 	}
-	none, err := runner.Settle(&state.Document{Key: key}, config.Config{}, runner.Ended{Owner: me, Cancelled: true}, now)
-	if err != nil || none.Back || none.Outcome.Result != runner.Progress {
-		t.Errorf("without a rollout: %+v %v, want nothing", none, err)
+	none := runner.Settle(&state.Document{Key: key}, config.Config{}, runner.Ended{Owner: me, Cancelled: true}, now)
+	if none.Back || none.Outcome.Result != runner.Progress {
+		t.Errorf("without a rollout: %+v, want nothing", none)
 	}
 }
 
@@ -111,9 +113,15 @@ func TestHandOver(t *testing.T) {
 	s.cfg.Rollout.ApprovalTimeout = config.Duration(24 * time.Hour)
 	short := runner.RunOptions{Until: "50%", MaxTime: time.Second}
 	is(t, run(t, s, "v2", short), runner.NotYet)
-	short.HandOver = true
-	out := run(t, s, "v2", short)
-	is(t, out, runner.Reached)
+	short.HandOver, short.MaxTime = true, 30*time.Second
+	before := s.clock
+	is(t, run(t, s, "v2", short), runner.Reached)
+	if took := s.clock.Sub(before); took < short.MaxTime || took > short.MaxTime+5*time.Second {
+		t.Errorf("the job took %s, expected all of %s", took, short.MaxTime)
+	}
+	if done := s.doc().Rollout.Stage("50%"); done.Status == state.StagePassed {
+		t.Fatal("the stage is done, so nothing was handed over")
+	}
 	is(t, run(t, s, "v2", runner.RunOptions{Until: "50%"}), runner.Reached)
 	is(t, run(t, s, "v2", runner.RunOptions{MaxTime: time.Second, HandOver: true}), runner.Approval)
 	short.NoWait, short.Until = true, ""

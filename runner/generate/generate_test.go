@@ -1,0 +1,131 @@
+package generate
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata/")
+
+const commit = "0123456789abcdef0123456789abcdef01234567"
+
+// read loads a configuration of testdata and plans it.
+func read(t testing.TB, name string, change func(*config.Config)) Environment {
+	t.Helper()
+	cfg, problems := config.Load(config.Options{File: "testdata/" + name + ".yml", Anonymous: true, Catalog: config.Known()})
+	if bad := problems.Of(config.Error); len(bad) > 0 {
+		t.Fatalf("%s: %v", name, bad)
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	file := "envconfig/" + cfg.Key() + ".yml"
+	return Environment{File: file, Config: cfg, Plan: plan.Build(cfg, config.Known())}
+}
+
+func githubOptions(change func(*GitHubOptions)) GitHubOptions {
+	o := GitHubOptions{
+		Mode: Environments, Granularity: PerStage, Queue: "latest", MaxTime: 330 * time.Minute, RunsOn: "ubuntu-24.04",
+		Action: "manent/action@" + commit, Release: "v1.0.0", Schedule: "4-59/15 * * * *", Call: "manent generate github -c FILE --out .",
+	}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+func long(c *config.Config) {
+	c.Rollout.Traffic.Bake = config.Duration(7 * time.Hour)
+	c.Rollout.Traffic.MaxBake = c.Rollout.Traffic.Bake
+}
+
+func byResume(c *config.Config) { c.Rollout.Wait = "resume" }
+
+// cases are the pipelines whose files are kept in testdata.
+func cases(t testing.TB) map[string][]File {
+	t.Helper()
+	canary, blueGreen, waves, pool := read(t, "canary", nil), read(t, "bluegreen", nil), read(t, "waves", nil), read(t, "pool", nil)
+	all := map[string][]File{}
+	github := func(name string, change func(*GitHubOptions), envs ...Environment) {
+		files, err := GitHub(envs, githubOptions(change))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all["github-"+name] = files
+	}
+	github("canary", nil, canary)
+	github("bluegreen", func(o *GitHubOptions) { o.Tags, o.IDToken = "v*", true }, blueGreen)
+	github("waves", nil, waves)
+	github("inplace", nil, pool)
+	github("segment", func(o *GitHubOptions) { o.Granularity = PerSegment }, canary)
+	github("step", func(o *GitHubOptions) { o.Granularity = PerStep }, canary)
+	github("queue", func(o *GitHubOptions) { o.Queue, o.Release = "max", "" }, canary)
+	github("long", nil, read(t, "canary", long))
+	github("dispatch", func(o *GitHubOptions) { o.Mode, o.Schedule = Dispatch, "*/5 * * * *" }, read(t, "canary", byResume), read(t, "bluegreen", byResume))
+	gitlab := func(name string, change func(*GitLabOptions), envs ...Environment) {
+		files, err := GitLab(envs, gitlabOptions(change))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all["gitlab-"+name] = files
+	}
+	gitlab("canary", func(o *GitLabOptions) { o.Image = "example.test/ops/manent:1.0.0" }, canary)
+	gitlab("bluegreen", nil, blueGreen)
+	gitlab("waves", nil, waves)
+	gitlab("inplace", nil, pool)
+	gitlab("step", func(o *GitLabOptions) { o.Granularity = PerStep }, canary)
+	gitlab("long", nil, read(t, "canary", long))
+	return all
+}
+
+func gitlabOptions(change func(*GitLabOptions)) GitLabOptions {
+	o := GitLabOptions{Granularity: PerStage, MaxTime: 150 * time.Minute, Call: "manent generate gitlab -c FILE --out ."}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+// TestGolden compares every file of every pipeline with testdata.
+func TestGolden(t *testing.T) {
+	for name, files := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, f := range files {
+				golden(t, filepath.Join("testdata", name, f.Path), f.Text)
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != got {
+		at, wantLines := 0, strings.Split(string(want), "\n")
+		for i, line := range strings.Split(got, "\n") {
+			if i >= len(wantLines) || wantLines[i] != line {
+				at = i
+				break
+			}
+		}
+		t.Errorf("%s differs from line %d on; look at it with -update and git diff", path, at+1)
+	}
+}

@@ -1,0 +1,87 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const gitlabFolder = ".gitlab/"
+
+// longestDelay is the most that GitLab delays a job.
+const longestDelay = 7 * 24 * time.Hour
+
+// GitLabOptions are what the command line says about a GitLab pipeline.
+type GitLabOptions struct {
+	Granularity string
+	MaxTime     time.Duration // of one call of run
+	Image       string        // container with manent; "" = the runner's own shell has it
+	Call        string        // command that writes the files again
+}
+
+// gitlab is GitLabOptions with what follows from them for one environment.
+type gitlab struct {
+	GitLabOptions
+	Child  string        // path of the child pipeline's file
+	Delay  time.Duration // of the retire job
+	State  string        // argument that names the state, "" for the file's
+	Stages []string
+}
+
+// GitLab generates two files for each environment: one to be included, whose
+// job triggers the other as a child pipeline.
+func GitLab(envs []Environment, o GitLabOptions) ([]File, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	all, err := views(envs, oddOnGitLab)
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, v := range all {
+		if v.Config.Rollout.Wait == "resume" {
+			return nil, &Error{Reason: v.File + ": rollout.wait is resume, but the jobs of the pipeline wait", Hint: "set rollout.wait: run"}
+		}
+		jobs, err := Jobs(v.Plan, o.Granularity, o.MaxTime)
+		if err != nil {
+			return nil, err
+		}
+		opts := gitlab{GitLabOptions: o, Child: gitlabFolder + "manent-" + v.Slug + ".rollout.yml", Stages: make([]string, len(jobs))}
+		opts.Delay = min(v.Scaledown+time.Minute, longestDelay)
+		for i, j := range jobs {
+			opts.Stages[i] = j.ID
+		}
+		if v.InRepo {
+			opts.State = ` --state "git:$CI_PROJECT_URL.git"`
+		}
+		p := page{Envs: []view{v}, View: v, Digest: v.Digest, Opts: opts, Jobs: jobs, Call: o.Call}
+		for _, f := range []struct{ path, template string }{
+			{gitlabFolder + "manent-" + v.Slug + ".yml", "gitlab.tmpl"},
+			{opts.Child, "gitlab-rollout.tmpl"},
+		} {
+			text, err := write(f.template, p)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, File{Path: f.path, Text: text})
+		}
+	}
+	return files, nil
+}
+
+func (o GitLabOptions) check() error {
+	if !slices.Contains([]string{PerStage, PerSegment, PerStep}, o.Granularity) {
+		return &Error{Reason: fmt.Sprintf("--granularity %s, expected one of %s", o.Granularity, strings.Join([]string{PerStage, PerSegment, PerStep}, ", "))}
+	}
+	if o.MaxTime < 10*time.Minute {
+		return &Error{Reason: fmt.Sprintf("--max-time %s, expected at least 10m", o.MaxTime)}
+	}
+	for flag, text := range map[string]string{"--image": o.Image, "the call": o.Call} {
+		if why := oddOnGitLab(text); why != "" {
+			return &Error{Reason: fmt.Sprintf("%s %q %s", flag, text, why)}
+		}
+	}
+	return nil
+}
