@@ -16,23 +16,27 @@ import (
 // wordFlags are the flags of approve, reject and revert.
 type wordFlags struct {
 	which
-	pause  string
-	seen   string
-	reason string
-	who    string
-	dryRun bool
-	noWait bool
+	pause   string
+	seen    string
+	reason  string
+	who     string
+	dryRun  bool
+	noWait  bool
+	once    bool   // of approve
+	review  string // of approve
+	after   string // of revert
+	reviews bool   // of revert
 }
 
 func (f *wordFlags) flags(cmd *cobra.Command, answers bool) {
 	f.which.flags(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.reason, "reason", "", "why, for the record")
+	fs.StringVar(&f.reason, "reason", "", "why, for the record; MANENT_REASON without it")
 	fs.StringVar(&f.who, "who", "", "`NAME` of the person who decides (whoever runs this process)")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "check the decision, write nothing")
 	if answers {
-		fs.StringVar(&f.pause, "pause", "", "`ID` of the pause that is answered, or the step of a planned approval (the open one, after asking on a terminal)")
-		fs.StringVar(&f.seen, "seen", "", "`DIGEST` of the weights that the decision is about, for a drift")
+		fs.StringVar(&f.pause, "pause", "", "`ID` of the pause that is answered, or the step of a planned approval (MANENT_PAUSE without it, or the open one, after asking on a terminal)")
+		fs.StringVar(&f.seen, "seen", "", "`DIGEST` of the weights that the decision is about, for a drift; MANENT_SEEN without it")
 	}
 }
 
@@ -44,46 +48,83 @@ func (a *app) newApprove() *cobra.Command {
 		Long: `Records a yes to the open pause of a rollout, with who, when and from where. It
 does not act: the process that waits goes on, or the next run or resume. A
 decision that matches no open pause is refused. After a drift it lets manent
-overwrite the weights that --seen names, and no others.`,
+overwrite the weights that --seen names, and no others.
+
+A pipeline's job calls it with --once, so that it may be run again, and with
+--review where the platform itself has asked for a review in front of the job:
+who gave it is recorded, and a job that nobody was asked about approves nothing.`,
 		Example: "  manent approve -c envconfig/shop/web/prod.yml --version 2.0 --pause approval@25",
 	}
 	f.flags(cmd, true)
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) {
-		p, _, r, err := a.decide(ctx, "approve", f)
-		if err != nil {
-			return view{}, err
-		}
-		return a.acted(ctx, p, f.dryRun, runner.Outcome{
-			Result: runner.Progress, Step: r.Pause.Step, Message: "approved; whoever drives the rollout goes on, else `manent run`",
-		}, nil)
-	})
+	cmd.Flags().BoolVar(&f.once, "once", false, "end with 0, too, when this planned approval was given before or takes no part in the rollout")
+	cmd.Flags().StringVar(&f.review, "review", "", "`ENVIRONMENT` of the pipeline's platform whose review in this run is the yes")
+	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.approve(ctx, f) })
 }
 
-// decide records a person's word about the rollout that the flags name. It
-// returns the rollout as it was.
-func (a *app) decide(ctx context.Context, verb string, f wordFlags) (place, *runner.Engine, *state.Rollout, error) {
+func (a *app) approve(ctx context.Context, f wordFlags) (view, error) {
+	p, e, doc, err := a.asked(ctx, &f)
+	if err != nil {
+		return view{}, err
+	}
+	if f.once {
+		if settled := a.given(doc.Rollout, f.pause); settled != "" {
+			return a.acted(ctx, p, f.dryRun, runner.Outcome{Result: runner.Progress, Step: f.pause, Message: settled}, nil)
+		}
+	}
+	if f.review != "" {
+		if err := a.reviewed(ctx, e.World.Process.Owner, &f); err != nil {
+			return view{}, err
+		}
+	}
+	if err := a.decideIn(ctx, "approve", f, e, doc); err != nil {
+		return view{}, err
+	}
+	return a.acted(ctx, p, f.dryRun, runner.Outcome{
+		Result: runner.Progress, Step: doc.Rollout.Pause.Step, Message: "approved; whoever drives the rollout goes on, else `manent run`",
+	}, nil)
+}
+
+// decide records a person's word about the rollout that the flags name.
+func (a *app) decide(ctx context.Context, verb string, f wordFlags) (place, *runner.Engine, error) {
+	p, e, doc, err := a.asked(ctx, &f)
+	if err != nil {
+		return p, e, err
+	}
+	return p, e, a.decideIn(ctx, verb, f, e, doc)
+}
+
+// asked finds the rollout that the flags name, as it is now. What a pipeline
+// hands over in the environment, so that it never gets into a script, is used
+// where a flag is not given.
+func (a *app) asked(ctx context.Context, f *wordFlags) (place, *runner.Engine, *state.Document, error) {
+	for name, value := range map[string]*string{"MANENT_PAUSE": &f.pause, "MANENT_SEEN": &f.seen, "MANENT_REASON": &f.reason} {
+		if *value == "" {
+			*value = a.getenv(name)
+		}
+	}
 	p, e, err := a.named(ctx, f.which)
 	if err != nil {
 		return p, e, nil, err
 	}
 	e.DryRun, e.NoWait = f.dryRun, f.noWait
 	doc, err := a.document(ctx, p)
-	if err != nil {
-		return p, e, nil, err
-	}
-	r := doc.Rollout
+	return p, e, doc, err
+}
+
+// decideIn records the word about a rollout that has been found.
+func (a *app) decideIn(ctx context.Context, verb string, f wordFlags, e *runner.Engine, doc *state.Document) error {
 	word := runner.Word{
 		Verb: verb, Rollout: e.Only, Attempt: f.attempt, Pause: f.pause, Seen: f.seen, Who: f.who, Reason: f.reason, From: origin(e),
 	}
 	if word.Who == "" {
 		word.Who = e.World.Process.Owner.Actor
 	}
-	if verb != "revert" {
-		if err := a.question(&word, r); err != nil {
-			return p, e, nil, err
-		}
+	if verb == "revert" {
+		word.Pause, word.Seen = "", ""
+	} else if err := a.question(&word, doc.Rollout); err != nil {
+		return err
 	}
-	return p, e, r, e.Decide(ctx, word)
+	return e.Decide(ctx, word)
 }
 
 // origin says where a decision comes from.

@@ -12,16 +12,16 @@ import (
 func (a *app) newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate WHAT",
-		Short: "print configuration of other systems that a rollout needs once",
+		Short: "write pipelines, and configuration of other systems that a rollout needs once",
 		Args:  cobra.ArbitraryArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage("for example `manent generate nginx -c FILE`", "what is to be generated? expected nginx")
+			return usage("for example `manent generate github -c FILE`", "what is to be generated? expected github, gitlab or nginx")
 		}
-		return usage("expected nginx", "cannot generate %q", args[0])
+		return usage("expected github, gitlab or nginx", "cannot generate %q", args[0])
 	}
-	cmd.AddCommand(a.newGenerateNginx())
+	cmd.AddCommand(a.newGenerateGitHub(), a.newGenerateGitLab(), a.newGenerateNginx())
 	return cmd
 }
 

@@ -28,7 +28,7 @@ candidate.`,
 
 // back records the decision and drives the return to its end.
 func (a *app) back(ctx context.Context, verb string, f wordFlags) (view, error) {
-	p, e, _, err := a.decide(ctx, verb, f)
+	p, e, err := a.decide(ctx, verb, f)
 	if err != nil {
 		return view{}, err
 	}

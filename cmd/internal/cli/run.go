@@ -21,6 +21,7 @@ type runFlags struct {
 	until       string
 	noWait      bool
 	maxTime     time.Duration
+	handOver    bool
 	dryRun      bool
 	force       bool
 	reconfigure bool
@@ -40,7 +41,8 @@ A rollout keeps the configuration that it began with. When the file says
 something else by now, run names the keys and goes on with the pinned ones;
 --reconfigure adopts the file.
 
-It ends with 2 when a planned approval is open: approve, and call it again.
+It ends with 2 when a planned approval is open: approve, and call it again. With
+--until and its name it ends with 0 once the approval has been asked for.
 Later steps of the pipeline get exit, result, step, rollout, version, status and
 until as outputs, on the platform "local" in the file MANENT_RESULT.`,
 		Example: `  manent run -c envconfig/shop/web/prod.yml --version 2.0
@@ -55,15 +57,19 @@ until as outputs, on the platform "local" in the file MANENT_RESULT.`,
 func (f *runFlags) flags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.version, "version", "", "`VERSION` to roll out")
-	fs.StringVar(&f.until, "until", "", "end with 0 when this `STEP` is next (approval@25), or this stage is done, its gate included (25%)")
+	fs.StringVar(&f.until, "until", "", "end with 0 when this `STEP` is next (traffic@25), this approval has been asked for (approval@25), or this stage is done, its gate included (25%)")
 	fs.BoolVar(&f.noWait, "no-wait", false, "end instead of waiting")
 	fs.DurationVar(&f.maxTime, "max-time", 0, "end instead of waiting past this `TIME` from now, such as 50m")
+	fs.BoolVar(&f.handOver, "hand-over", false, "end with 0 when --max-time is over: another job of this run goes on")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "read everything, write nothing, print what would be done")
 	fs.BoolVar(&f.force, "force", false, "let a run go on that is older than the newest one")
 	fs.BoolVar(&f.reconfigure, "reconfigure", false, "adopt the file where it differs from what the rollout began with")
 }
 
 func (a *app) run(ctx context.Context, f runFlags) (view, error) {
+	if f.handOver && (f.maxTime <= 0 || f.noWait) {
+		return view{}, usage("such as --max-time 5h30m --hand-over", "--hand-over needs --max-time, and excludes --no-wait")
+	}
 	p, doc, err := a.begin(ctx, f)
 	if err != nil {
 		return view{}, err
@@ -86,7 +92,7 @@ func (a *app) run(ctx context.Context, f runFlags) (view, error) {
 			return view{}, err
 		}
 	}
-	out, err := e.Run(ctx, f.request(p), runner.RunOptions{Until: f.until, NoWait: f.noWait, MaxTime: f.maxTime})
+	out, err := e.Run(ctx, f.request(p), runner.RunOptions{Until: f.until, NoWait: f.noWait, MaxTime: f.maxTime, HandOver: f.handOver})
 	return a.acted(ctx, p, f.dryRun, out, err)
 }
 

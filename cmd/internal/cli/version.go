@@ -22,20 +22,28 @@ func (a *app) newVersion() *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "print which build this is", Example: "  manent version --json"}
 	return a.verb(cmd, func(context.Context, []string) (view, error) {
 		v := versionJSON{Version: a.version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-		if info, ok := debug.ReadBuildInfo(); ok {
-			for _, s := range info.Settings {
-				switch s.Key {
-				case "vcs.revision":
-					v.Commit = s.Value
-				case "vcs.modified":
-					v.Modified = s.Value == "true"
-				}
-			}
-		}
+		v.Commit, v.Modified = commitOf()
 		text := "manent " + v.Version
 		if v.Commit != "" {
 			text += fmt.Sprintf(" (%.12s)", v.Commit)
 		}
 		return view{JSON: v, Text: text + ", " + v.Go + ", " + v.Platform}, nil
 	})
+}
+
+// commitOf is the commit that this build is of, "" when it does not know.
+func commitOf() (commit string, modified bool) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", false
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	return commit, modified
 }

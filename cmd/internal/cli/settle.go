@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/manent/action/providers/ci"
+	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/runner/generate"
+	"github.com/manent/action/runner/plan"
+	"github.com/manent/action/state"
+)
+
+// settle is the return job of a pipeline: it acts on the rollout of its own
+// run, and only where the way in which the run's jobs ended asks for it.
+func (a *app) settle(ctx context.Context, f wordFlags) (view, error) {
+	switch {
+	case f.after != "cancelled" && f.after != "failure":
+		return view{}, usage("expected cancelled or failure", "--after %s: no result of a job", f.after)
+	case f.which != which{owner: self, version: f.version}:
+		return view{}, usage("add --owner self, and leave --rollout and --attempt out", "--after acts on the rollout of its own run only")
+	}
+	p, e, doc, err := a.mine(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	e.DryRun, e.NoWait = f.dryRun, f.noWait
+	ended := runner.Ended{Owner: e.World.Process.Owner, Cancelled: f.after == "cancelled"}
+	var cfg config.Config
+	if r := doc.Rollout; r != nil && r.Owner.Same(ended.Owner) {
+		if cfg, err = config.Unpin(r.Config); err != nil {
+			return view{}, &runner.UnsureError{Err: err}
+		}
+		if err := a.rejected(ctx, cfg.Environment, r, &ended, &f); err != nil {
+			return view{}, err
+		}
+	}
+	s := runner.Settle(doc, cfg, ended, a.now().UTC())
+	if !s.Back {
+		s.Outcome.Remedy = withLink(s.Outcome, ended.Owner)
+		return view{Outcome: &s.Outcome, Rollout: doc.Rollout}, nil
+	}
+	return a.settleBack(ctx, p, e, doc.Rollout, s, f)
+}
+
+// mine is the environment of the flags, whoever holds it.
+func (a *app) mine(ctx context.Context) (place, *runner.Engine, *state.Document, error) {
+	p, err := a.place(ctx)
+	if err != nil {
+		return p, nil, nil, err
+	}
+	e, err := a.engine(ctx, p)
+	if err != nil {
+		return p, e, nil, err
+	}
+	doc, err := a.document(ctx, p)
+	return p, e, doc, err
+}
+
+// settleBack records why, if nobody has, and drives the return to its end.
+func (a *app) settleBack(ctx context.Context, p place, e *runner.Engine, r *state.Rollout, s runner.Settlement, f wordFlags) (view, error) {
+	e.Only = r.ID
+	word := runner.Word{Verb: s.Verb, Rollout: r.ID, Pause: s.Pause, Who: f.who, Reason: f.reason, From: origin(e)}
+	if word.Who == "" {
+		word.Who = e.World.Process.Owner.Actor
+	}
+	if word.Reason == "" && s.Verb == "revert" {
+		word.Reason = "the pipeline's job was cancelled"
+	}
+	if s.Verb != "" {
+		if err := e.Decide(ctx, word); err != nil {
+			return view{}, err
+		}
+	}
+	if f.dryRun {
+		return a.acted(ctx, p, true, runner.Outcome{Result: runner.Progress, Message: "would return all traffic to stable"}, nil)
+	}
+	out, err := e.Back(ctx)
+	if err != nil {
+		return view{}, unreturned(err)
+	}
+	doc, err := a.document(context.WithoutCancel(ctx), p)
+	if err != nil {
+		return view{}, unreturned(err)
+	}
+	return view{Outcome: &out, Rollout: doc.Rollout}, nil
+}
+
+// withLink adds where a person decides to what to do about a pause.
+func withLink(out runner.Outcome, owner state.RunRef) string {
+	repository, _, ok := strings.Cut(owner.URL, "/actions/runs/")
+	if out.Result != runner.PausedNow || !ok {
+		return out.Remedy
+	}
+	return strings.TrimSuffix(out.Remedy, ".") + "; by workflow at " + repository + "/actions/workflows/" + generate.DecideFile
+}
+
+// given says why an approval of the plan needs no answer any more, "" when it
+// does.
+func (a *app) given(r *state.Rollout, step string) string {
+	if by := runner.Given(step, r); by != "" {
+		return "approved by " + by + " before, nothing to do"
+	}
+	if r.Pause != nil && r.Pause.Step == step {
+		for _, d := range r.Decisions {
+			if d.Verb == "approve" && d.Pause == r.Pause.ID && d.Attempt == r.Attempt {
+				return "approved by " + d.Who + " before, nothing to do"
+			}
+		}
+	}
+	cfg, err := config.Unpin(r.Config)
+	if err != nil {
+		return "" // whatever is asked next says so
+	}
+	if s, ok := plan.Build(cfg, a.host.Catalog()).Find(step); ok && s.Kind == plan.Approval && !runner.Applies(s, r) {
+		return "a first release has no such stage, nothing to approve"
+	}
+	return ""
+}
+
+// reviewed takes who approved, and why, from the platform's review of the
+// environment in front of this job. An environment without reviewers lets its
+// job through unasked, which is no approval.
+func (a *app) reviewed(ctx context.Context, run state.RunRef, f *wordFlags) error {
+	all, ok, err := a.reviews(ctx, run)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return usage("leave --review out", "the platform %s asks nobody for a review", run.Platform)
+	}
+	if found := pick(all, f.review, ci.Approved); found != nil {
+		f.who, f.reason = found.Who, firstOf(f.reason, found.Comment)
+		return nil
+	}
+	return &exitError{ending: ending{
+		Code:    exitPaused,
+		Message: fmt.Sprintf("nobody has reviewed environment %s in run %s: it has no required reviewers, so the job was not held", f.review, run.Run),
+		Hint:    "set required reviewers for environment " + f.review + ", or use `manent generate github --mode dispatch`; then `manent approve` or `manent reject`",
+	}}
+}
+
+// rejected asks the platform whether a person said no to the open approval.
+func (a *app) rejected(ctx context.Context, environment string, r *state.Rollout, ended *runner.Ended, f *wordFlags) error {
+	if !f.reviews || r.Pause == nil || r.Pause.Kind != state.PauseApproval {
+		return nil
+	}
+	all, _, err := a.reviews(ctx, ended.Owner)
+	if err != nil && ended.Cancelled {
+		a.warn(err) // a cancelled run needs no review to be returned
+	} else if err != nil {
+		return err
+	}
+	if found := pick(all, generate.ReviewEnvironment(environment, r.Pause.Step), ci.Rejected); found != nil {
+		ended.Rejected = true
+		f.who, f.reason = found.Who, firstOf(f.reason, found.Comment)
+	}
+	return nil
+}
+
+// reviews are what people said in this run; not ok when the platform has none.
+func (a *app) reviews(ctx context.Context, run state.RunRef) ([]ci.Review, bool, error) {
+	p, err := a.platform()
+	if err != nil {
+		return nil, false, err
+	}
+	asks, ok := p.(ci.Reviews)
+	if !ok {
+		return nil, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, runner.CallLimit)
+	defer cancel()
+	all, err := asks.Reviews(ctx, run)
+	if err != nil {
+		return nil, true, &runner.UnsureError{Step: "reviews of run " + run.Run, Err: err}
+	}
+	return all, true, nil
+}
+
+// pick returns the review of an environment that says so, nil for none.
+func pick(all []ci.Review, environment string, says ci.ReviewState) *ci.Review {
+	for i := range all {
+		if strings.EqualFold(all[i].Environment, environment) && all[i].State == says {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
