@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/manent/action/providers/ci"
 	"github.com/manent/action/providers/ci/github"
+	"github.com/manent/action/providers/ci/gitlab"
 	"github.com/manent/action/providers/ci/local"
 )
 
@@ -11,6 +12,7 @@ import (
 func Platforms() []ci.Spec {
 	return []ci.Spec{
 		github.Spec(),
+		gitlab.Spec(),
 		local.Spec(),
 	}
 }
