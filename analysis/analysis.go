@@ -77,6 +77,8 @@ type Rule struct {
 type Bound struct {
 	Alpha   float64 // chance of a false alarm that this metric may spend in this stage, over all looks
 	Planned int     // points of each side at the end of the bake
+	Each    int     // each point stands for so many planned ones, where a long series was asked for more coarsely; 0 is 1
+	Share   float64 // the candidate's part of the traffic, from 0 to 1; 0 for unknown, which is taken as a half
 	Last    bool    // the bake is over: a side with fewer points than planned gets no more of them in time
 }
 

@@ -25,7 +25,7 @@ import "math"
 // unless any difference is bad (ratio 1). An unknown direction is Either; a
 // MaxRatio below 1 and a MinRatio that is not in (0, 1] are 1.
 func Compare(candidate, stable []float64, r Rule) Verdict {
-	if r.Bound != nil && r.Bound.Planned > 0 {
+	if r.Bound != nil && r.Bound.Planned > 0 && r.Bound.Each <= 1 {
 		m, n := first(candidate, r.Bound.Planned), first(stable, r.Bound.Planned)
 		if m < len(candidate) || n < len(stable) {
 			if v := judge(candidate[:m], stable[:n], r); v.Outcome == Fail {
@@ -55,7 +55,7 @@ func judge(candidate, stable []float64, r Rule) Verdict {
 	if r.Bound != nil {
 		test = v.bounded
 	}
-	significant, reachable := test(r)
+	significant, reachable := test(candidate, stable, r)
 	few := min(v.CandidatePoints, v.StablePoints)
 	switch {
 	case few < max(r.MinPoints, 1):
@@ -73,7 +73,7 @@ func judge(candidate, stable []float64, r Rule) Verdict {
 }
 
 // documented compares P with Alpha.
-func (v *Verdict) documented(r Rule) (significant, reachable bool) {
+func (v *Verdict) documented(_, _ []float64, r Rule) (significant, reachable bool) {
 	v.Judged, v.Level = v.P, r.Alpha
 	return v.P < r.Alpha, leastP(v.CandidatePoints, v.StablePoints, r.Method) < r.Alpha
 }
@@ -82,21 +82,21 @@ func (v *Verdict) documented(r Rule) (significant, reachable bool) {
 // with half of alpha, with this look's level. Before the end of the bake
 // nothing is out of reach: more points are to come. At it, points that are too
 // few for any difference to be significant are no pass.
-func (v *Verdict) bounded(r Rule) (significant, reachable bool) {
+func (v *Verdict) bounded(candidate, stable []float64, r Rule) (significant, reachable bool) {
 	m, n, alpha := v.CandidatePoints, v.StablePoints, r.Bound.Alpha
 	pairs := float64(m) * float64(n)
-	u := v.U
-	switch r.Direction {
-	case Increase:
-	case Decrease:
-		u = pairs - u
-	default:
-		u, alpha = max(u, pairs-u), alpha/2
-	}
 	if v.Judged = 1; pairs > 0 {
-		v.Judged = boundedP(u, m, n)
+		up, down := boundedP(v.U, m, n), max(boundedP(pairs-v.U, m, n), fallP(candidate, stable, v.Comparison, r.Bound.Share))
+		switch r.Direction {
+		case Increase:
+			v.Judged = up
+		case Decrease:
+			v.Judged = down
+		default:
+			v.Judged, alpha = min(up, down), alpha/2
+		}
 	}
-	t := float64(min(m, n)) / float64(r.Bound.Planned)
+	t := float64(min(m, n)*max(1, r.Bound.Each)) / float64(r.Bound.Planned)
 	v.Level = Level(alpha, t)
 	reachable = t > 0 && t < 1 && !r.Bound.Last || v.Level > 0 && boundedP(pairs, m, n) < Level(alpha, min(t, 1))
 	return v.Judged < v.Level, reachable

@@ -130,7 +130,7 @@ func TestBoundedRule(t *testing.T) {
 		{"within the ratio", ramp(20, 5), low, at(20, func(r *Rule) { r.MaxRatio = 3 }), Pass, Tolerated},
 		{"beyond the ratio", high, low, at(20, max2), Fail, Worse},
 		{"ranks higher, mean lower", append(ramp(19, 3), -500), ramp(20, 0.5), at(20), Pass, Disagreeing},
-		{"ranks lower, mean higher", rare, ramp(30, 1), at(30, either), Pass, Disagreeing},
+		{"ranks lower, mean higher", rare, ramp(30, 1), at(30, either), Pass, NoDifference}, // no fall of the mean
 		{"rare events", append(repeated(25, 0), 3, 3, 3, 3, 3), ramp(30, 1), at(30, down), Inconclusive, TooSparse},
 		{"rare events, either", append(repeated(25, 0), 3, 3, 3, 3, 3), ramp(30, 1), at(30, either), Inconclusive, TooSparse},
 		{"half the points are least", append(repeated(15, 0), ramp(15, 0.125)...), ramp(30, 2), at(30, down), Fail, Worse},
@@ -157,7 +157,8 @@ func TestLateLook(t *testing.T) {
 }
 
 // TestBoundingPIsLarger: never smaller than the textbook's, and for equal
-// numbers of different points z is smaller by √1.5.
+// numbers of different points z is smaller by √1.5. A fall has to show in the
+// means too, so its p is never smaller than a rise's.
 func TestBoundingPIsLarger(t *testing.T) {
 	samplePairs(func(_ *rand.Rand, x, y []float64) {
 		v := Compare(x, y, Rule{Direction: Either, Bound: &Bound{Alpha: 0.01, Planned: 100}})
@@ -166,8 +167,8 @@ func TestBoundingPIsLarger(t *testing.T) {
 		}
 		up := Compare(x, y, Rule{Direction: Increase, Bound: &Bound{Alpha: 0.01, Planned: 100}})
 		down := Compare(y, x, Rule{Direction: Decrease, Bound: &Bound{Alpha: 0.01, Planned: 100}})
-		if up.Judged != down.Judged {
-			t.Errorf("the candidate higher: %g; the stable lower: %g", up.Judged, down.Judged)
+		if up.Judged > down.Judged {
+			t.Errorf("the candidate higher: %g; the stable lower: %g, expected no less", up.Judged, down.Judged)
 		}
 	})
 	const n = 400

@@ -36,6 +36,9 @@ func FalseAlarm(l Looks) float64 {
 	if l.Step <= 0 || l.Interval <= 0 || l.Stages <= 0 || !(l.Alpha > 0) {
 		return 0
 	}
+	// More points than that say nothing new, and take long.
+	const enough = 5_000
+	l.Step, l.Interval = max(l.Step, l.Bake/enough), max(l.Interval, l.Bake/enough)
 	looks := l.points()
 	most := 0
 	for _, n := range looks {

@@ -1,9 +1,14 @@
 package analysis
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 )
+
+// SumsVersion changes with what Sums mean: grid, prior or weights.
+const SumsVersion = 1
 
 // The sequential test asks whether the candidate's rate of bad events is above
 // maxRatio times the stable's. It may be read any number of times.
@@ -141,11 +146,38 @@ func whole(x float64) bool { return x >= 0 && x < 1<<53 && x == math.Trunc(x) }
 // Sums is what the blocks of one stage add up to: all that the test has to
 // remember of them. The zero value is a stage without blocks.
 type Sums struct {
-	CandidateBad float64       `json:"candidate_bad"`
-	CandidateAll float64       `json:"candidate_all"`
-	StableBad    float64       `json:"stable_bad"`
-	StableAll    float64       `json:"stable_all"`
-	Gains        [grid]float64 `json:"gains"` // per ratio of the grid: what the blocks' likelihood ratios add up to, in nats
+	CandidateBad float64 `json:"candidate_bad"`
+	CandidateAll float64 `json:"candidate_all"`
+	StableBad    float64 `json:"stable_bad"`
+	StableAll    float64 `json:"stable_all"`
+	Gains        gains   `json:"gains"` // per ratio of the grid: what the blocks' likelihood ratios add up to, in nats
+}
+
+// Check says what makes sums unusable: numbers that no blocks add up to.
+func (s Sums) Check() error {
+	for _, g := range s.Gains {
+		if math.IsNaN(g) || math.IsInf(g, 0) || math.Abs(g) > 1e15 {
+			return fmt.Errorf("a gain of %v, expected a finite number", g)
+		}
+	}
+	return Counts{s.CandidateBad, s.CandidateAll, s.StableBad, s.StableAll}.Check()
+}
+
+// gains are one sum per alternative.
+type gains [grid]float64
+
+// UnmarshalJSON implements json.Unmarshaler. Another number of alternatives is
+// another test.
+func (g *gains) UnmarshalJSON(data []byte) error {
+	var all []float64
+	if err := json.Unmarshal(data, &all); err != nil {
+		return err
+	}
+	if len(all) != grid {
+		return fmt.Errorf("%d gains, expected %d", len(all), grid)
+	}
+	copy(g[:], all)
+	return nil
 }
 
 // Add is the stage with one more block. A block in which a side has no traffic,
@@ -231,15 +263,18 @@ func logSum(x []float64) float64 {
 }
 
 // Reachable says whether the evidence would have sufficed if all of the
-// candidate's events so far had been bad. If not, not having failed says
-// nothing, and the stage is inconclusive rather than passed.
+// candidate's events of the running stage, the last one, had been bad. If not,
+// not having failed says nothing of that stage, and it is inconclusive rather
+// than passed.
 func Reachable(stages []Sums, planned int, alpha, maxRatio float64) bool {
-	worst := make([]Sums, len(stages))
-	for i, s := range stages {
-		worst[i] = Sums{}.add(Counts{
-			CandidateBad: s.CandidateAll, CandidateAll: s.CandidateAll,
-			StableBad: s.StableBad, StableAll: s.StableAll,
-		}, maxRatio)
+	if len(stages) == 0 {
+		return false
 	}
+	worst := slices.Clone(stages)
+	last := &worst[len(worst)-1]
+	*last = Sums{}.add(Counts{
+		CandidateBad: last.CandidateAll, CandidateAll: last.CandidateAll,
+		StableBad: last.StableBad, StableAll: last.StableAll,
+	}, maxRatio)
 	return Evidence(worst, planned) >= Threshold(alpha)
 }

@@ -197,23 +197,8 @@ func (c *call) subject(stage *state.Stage, clock gate.Clock) gate.Subject {
 		},
 		Candidate: c.candidate(), Share: stage.Achieved, First: r.First,
 		InForce: stage.InForce, Now: c.now, AtEnd: clock.AtEnd(),
-		Systems: c.e.World.Systems, Course: c.course(stage),
+		Systems: c.e.World.Systems, Course: gate.CourseOf(c.cfg, r.Stages, *stage),
 	}
-}
-
-// course is the rollout around the stage. Stages of the document are those of
-// this attempt: a retry begins with fresh evidence and a fresh budget.
-func (c *call) course(stage *state.Stage) gate.Course {
-	course := gate.Course{Bake: c.cfg.Rollout.Traffic.Bake.Std(), Stages: c.cfg.CompareStages(), Memory: stage.Memory}
-	for _, s := range c.doc.Rollout.Stages {
-		if s.Name == stage.Name {
-			break
-		}
-		if s.Pass == stage.Pass && len(s.Memory) > 0 {
-			course.Earlier = append(course.Earlier, s.Memory)
-		}
-	}
-	return course
 }
 
 func (c *call) wave() string {

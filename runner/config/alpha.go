@@ -30,6 +30,11 @@ func (c Config) CompareStages() int {
 			shares++
 		}
 	}
+	return shares * c.Passes()
+}
+
+// Passes is the number of parts that are routed by themselves, 1 without waves.
+func (c Config) Passes() int {
 	parts, _ := c.Parts()
-	return shares * max(1, len(parts))
+	return max(1, len(parts))
 }

@@ -23,6 +23,9 @@ func (c *checker) health() {
 	if a := h.Analysis; a != nil {
 		c.score(path+".analysis.pass", a.Pass)
 		c.score(path+".analysis.marginal", a.Marginal)
+		if a.Pass == 0 {
+			c.wrong(path+".analysis.pass", "", "pass is 0, expected above 0: a score of nothing would pass")
+		}
 		if a.Marginal > a.Pass {
 			c.wrong(path+".analysis.marginal", "", "marginal %v is above pass %v", a.Marginal, a.Pass)
 		}

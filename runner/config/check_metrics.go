@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/manent/action/analysis"
 )
@@ -93,8 +94,8 @@ func (c *checker) statistics(path string, m Metric) {
 	if m.Alpha <= 0 || m.Alpha >= 1 {
 		c.wrong(path+".alpha", "", "alpha is %v, expected above 0 and below 1", m.Alpha)
 	}
-	if m.Step == 0 {
-		c.wrong(path+".step", "", "step is 0, expected the time between two points")
+	if m.Step < Duration(time.Second) {
+		c.wrong(path+".step", "", "step is %s, expected the time between two points, 1s or more", m.Step)
 	}
 	if m.MinPoints < 1 {
 		c.wrong(path+".minPoints", "", "minPoints is %d, expected 1 or more", m.MinPoints)
@@ -144,8 +145,8 @@ func (c *checker) sequential(path string, m Metric) {
 	if c.given(path + ".lookback") {
 		c.wrong(path+".lookback", "leave it out: every event of the stage counts once", "lookback with analysis: sequential")
 	}
-	if m.MaxRatio != nil && *m.MaxRatio == 0 {
-		c.wrong(path+".maxRatio", "", "maxRatio is 0 with analysis: sequential, expected more")
+	if m.MaxRatio != nil && !(*m.MaxRatio > 0 && *m.MaxRatio <= 1e6) {
+		c.wrong(path+".maxRatio", "", "maxRatio is %v with analysis: sequential, expected above 0 and at most 1000000", *m.MaxRatio)
 	}
 }
 
@@ -277,6 +278,10 @@ func (c *checker) bounded(path string, m Metric, window Duration) {
 		each /= 2 // half for each direction
 	}
 	lost, needed := c.lost(m, apart), max(m.MinPoints, analysis.PointsFor(each))
+	if needed > 10_000 {
+		c.wrong("rollout.health.falseAlarm", "1% is usual", "falseAlarm leaves metric %s an error of %.2g in each stage, which no series can reach", m.Name, alpha)
+		return
+	}
 	if n := max(0, int((bake-window-lost)/apart)); n < needed {
 		c.wrong(path, fmt.Sprintf("set rollout.traffic.bake to at least %s, shorten the query's window, or use analysis: sequential", window+lost+Duration(needed)*apart),
 			"falseAlarm leaves metric %s an error of %.2g in each stage, which needs %d points a side; a bake of %s supplies %d, one each %s",

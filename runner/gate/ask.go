@@ -110,33 +110,66 @@ func frame(m config.Metric, h config.Health, s Subject) MetricResult {
 	if skipped(m, s.Share, s.First) != "" {
 		return r
 	}
-	compare := m.Compare != ""
 	system := s.Systems[m.Provider]
-	step, samplesStep := apart(m, h, system), time.Duration(0)
-	switch m.Analysis {
-	case "mann-whitney":
-		r.Planned = planned(s.Course, s.InForce, window(m, system, m.Query), step, system.Window == nil)
-	case "sequential":
-		r.Cumulative, samplesStep = system.Window != nil, step
-	}
-	begin := s.InForce
+	since := s.InForce
 	if m.Analysis == "sequential" {
-		begin = since(m, s.Course, s.InForce)
+		since, r.Cumulative = counting(m, s.Course, s.InForce), system.Window != nil
 	}
-	r.Candidate = ask(m, s, m.Query, false, begin, step)
-	if compare {
-		r.Stable = ask(m, s, m.Query, true, begin, step)
-		distinct(r.Candidate, r.Stable, system)
+	l := layoutOf(m, h, s, since)
+	if m.Analysis == "mann-whitney" {
+		r.Planned, r.Each = planned(s.Course, s.InForce, window(m, system, m.Query), apart(m, h, system), system.Window == nil), l.each
 	}
+	r.Candidate, r.Stable = both(m, s, m.Query, l)
 	if m.SamplesQuery == "" {
 		return r
 	}
-	r.Samples = &Samples{Candidate: ask(m, s, m.SamplesQuery, false, begin, samplesStep)}
-	if compare {
-		r.Samples.Stable = ask(m, s, m.SamplesQuery, true, begin, samplesStep)
-		distinct(r.Samples.Candidate, r.Samples.Stable, system)
+	if m.Analysis != "sequential" {
+		l.step = 0
 	}
+	r.Samples = &Samples{}
+	r.Samples.Candidate, r.Samples.Stable = both(m, s, m.SamplesQuery, l)
 	return r
+}
+
+// layout is how a metric's sides are asked.
+type layout struct {
+	since time.Time     // the time that counts begins here
+	step  time.Duration // 0 for one value
+	each  int           // steps of the metric that one step here stands for
+	most  int           // points of a series, the newest; 0 for all
+}
+
+// layoutOf bounds the points of a series, as metric systems bound them: while
+// an approval is waited for, a stage may last for weeks. Where every point
+// counts for what is promised, they lie further apart; else the newest are
+// asked for.
+func layoutOf(m config.Metric, h config.Health, s Subject, since time.Time) layout {
+	system := s.Systems[m.Provider]
+	l := layout{since: since, step: apart(m, h, system), each: 1}
+	if l.step <= 0 {
+		return l
+	}
+	most := mostPoints(s.Course, l.step)
+	if m.Analysis == "mann-whitney" && h.FalseAlarm == nil {
+		l.most = most
+		return l
+	}
+	from, to := span(m, s, l, window(m, system, m.Query), delay(m, system))
+	for to.Sub(from)/l.step > time.Duration(most) {
+		l.step, l.each = 2*l.step, 2*l.each
+	}
+	return l
+}
+
+// both makes a metric's two sides, or the one that it has.
+func both(m config.Metric, s Subject, query string, l layout) (candidate, stable *Side) {
+	candidate = ask(m, s, query, false, l)
+	if m.Compare == "" {
+		return candidate, nil
+	}
+	stable = ask(m, s, query, true, l)
+	distinct(candidate, stable, s.Systems[m.Provider])
+	return candidate, stable
 }
 
 // distinct breaks a comparison of a query with itself, which always passes.
@@ -176,9 +209,9 @@ func sidesOf(r MetricResult) []placed {
 	return given
 }
 
-// ask makes one side, of the time since begin. Its state stays "" when it is to be asked.
-func ask(m config.Metric, s Subject, query string, stable bool, begin time.Time, step time.Duration) *Side {
-	side := &Side{Query: query, Step: step}
+// ask makes one side. Its state stays "" when it is to be asked.
+func ask(m config.Metric, s Subject, query string, stable bool, l layout) *Side {
+	side := &Side{Query: query, Step: l.step}
 	system, ok := s.Systems[m.Provider]
 	switch {
 	case !ok:
@@ -188,15 +221,15 @@ func ask(m config.Metric, s Subject, query string, stable bool, begin time.Time,
 		side.broken(fmt.Sprintf("slot %q of the candidate, expected a or b", s.Candidate))
 		return side
 	}
-	side.From, side.To = span(m, s, begin, step > 0, window(m, system, query), delay(m, system))
-	if back := side.To.Add(-time.Duration(mostPoints(s.Course, step)) * step); step > 0 && back.After(side.From) {
+	side.From, side.To = span(m, s, l, window(m, system, query), delay(m, system))
+	if back := side.To.Add(-time.Duration(l.most) * l.step); l.most > 0 && l.step > 0 && back.After(side.From) {
 		side.From = back
 	}
 	text, err := expand(query, s.values(stable, side, system), system.Escape)
 	switch {
 	case err != nil:
 		side.broken(err.Error())
-	case !side.From.Before(side.To) || side.From.Before(at(s.InForce)) || step > 0 && empty(side, m.Analysis == "sequential" || system.Window == nil):
+	case !side.From.Before(side.To) || side.From.Before(at(s.InForce)) || l.step > 0 && empty(side, m.Analysis == "sequential" || system.Window == nil):
 		side.State = Unasked
 	}
 	if err == nil {
@@ -205,14 +238,10 @@ func ask(m config.Metric, s Subject, query string, stable bool, begin time.Time,
 	return side
 }
 
-// mostPoints is how many points a series has at most: as many as the bake gives, or
-// two thousand, and never more than metric systems answer with. While an
-// approval is waited for a stage may last for weeks; its newest points count.
+// mostPoints is how many points a series has: as many as the bake gives, or two
+// thousand, and never more than metric systems answer with.
 func mostPoints(c Course, step time.Duration) int {
 	const enough, limit = 2_000, 10_000
-	if step <= 0 {
-		return 0
-	}
 	return int(min(limit, max(enough, c.Bake/step+1)))
 }
 
@@ -228,15 +257,15 @@ func empty(side *Side, twice bool) bool {
 // series, and a value without a range of its own, take the time in the stage,
 // or the lookback of it. The first point of a series whose own range lies in
 // the stage is one range after its beginning.
-func span(m config.Metric, s Subject, begin time.Time, series bool, window, delay time.Duration) (from, to time.Time) {
+func span(m config.Metric, s Subject, l layout, window, delay time.Duration) (from, to time.Time) {
 	to = at(s.Now.Add(-delay))
-	if window > 0 && !series {
+	if window > 0 && l.step == 0 {
 		return to.Add(-window), to
 	}
 	if m.Analysis == "sequential" {
-		return at(begin), to
+		return at(l.since), to
 	}
-	from = at(begin).Add(window)
+	from = at(l.since).Add(window)
 	if back := to.Add(-m.Lookback.Std()); m.Lookback > 0 && back.After(from) {
 		from = back
 	}

@@ -100,8 +100,7 @@ func addSteps(m config.Metric, seen []instant, was counted) (counted, *finding) 
 		if err := one.Check(); err != nil {
 			return was, &finding{Errored, "sequential", err.Error() + ": query counts bad events, samplesQuery all of them"}
 		}
-		was.Sums, was.Until = was.Sums.Add(one.Counts, ratioOr1(m.MaxRatio)), one.at
-		was.Blocks++
+		was.add(m, one.Counts, one.at)
 	}
 	return was, nil
 }
@@ -125,13 +124,12 @@ func addDifferences(m config.Metric, seen []instant, was counted) (counted, *fin
 		grown := one.since(*from)
 		switch {
 		case now.reset(grown):
-			now.Resets++
+			now.Resets, now.Lost = now.Resets+1, now.Lost+one.at.Sub(from.at)
 		case grown.Check() != nil:
 			why = grown.Check()
 			continue
 		default:
-			now.Sums = now.Sums.Add(grown, ratioOr1(m.MaxRatio))
-			now.Blocks++
+			now.add(m, grown, one.at)
 		}
 		from, now.Until, why = &seen[i], one.at, nil
 	}
@@ -139,6 +137,18 @@ func addDifferences(m config.Metric, seen []instant, was counted) (counted, *fin
 		return was, &finding{Errored, "sequential", why.Error() + ": query counts bad events, samplesQuery all of them"}
 	}
 	return now, nil
+}
+
+// add counts one block that ends at a time.
+func (n *counted) add(m config.Metric, c analysis.Counts, at time.Time) {
+	n.Sums, n.Until = n.Sums.Add(c, ratioOr1(m.MaxRatio)), at
+	n.Blocks++
+	if c.CandidateAll > 0 {
+		n.CandidateGrew = at
+	}
+	if c.StableAll > 0 {
+		n.StableGrew = at
+	}
 }
 
 func (i instant) since(from instant) analysis.Counts {

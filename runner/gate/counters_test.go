@@ -2,6 +2,7 @@ package gate
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -59,7 +60,7 @@ func TestCountsWithoutBadEvents(t *testing.T) {
 // when that is back was counted before, or is older than the share.
 func TestCountsOfAnInstanceThatIsBack(t *testing.T) {
 	bad, all := []float64{40, 41, 1, 2, 42, 43}, []float64{5000, 5100, 1100, 1200, 5300, 5400}
-	want := counted{Blocks: 3, Resets: 2, Sums: analysis.Sums{CandidateBad: 3, CandidateAll: 300, StableBad: 15, StableAll: 270}}
+	want := counted{Blocks: 3, Resets: 2, Lost: 2 * time.Minute, CandidateGrew: minute(10), StableGrew: minute(10), Sums: analysis.Sums{CandidateBad: 3, CandidateAll: 300, StableBad: 15, StableAll: 270}}
 	m := zeroWhereEmpty()
 	for _, cut := range []int{6, 5, 4, 3, 2} { // how much of it the first of two readings sees
 		head, f := count(m, countsOf(from(5, bad[:cut]...), from(5, all[:cut]...), true), counted{})

@@ -1,7 +1,10 @@
 package gate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -17,10 +20,16 @@ const power = 0.8
 // reading of a stage to the next.
 type counted struct {
 	Until  time.Time     `json:"until,omitzero"`   // counted so far
+	Of     string        `json:"of"`               // what is counted: queries, maxRatio and the version of the sums
 	Blocks int           `json:"blocks,omitempty"` // of time
 	Resets int           `json:"resets,omitempty"` // blocks left out because a counter fell
+	Lost   time.Duration `json:"lost,omitempty"`   // time of those, nanoseconds
 	Sums   analysis.Sums `json:"sums"`
 	Peak   float64       `json:"peak,omitempty"` // largest evidence so far, natural logarithm
+
+	// when either side's events last grew
+	CandidateGrew time.Time `json:"candidateGrew,omitzero"`
+	StableGrew    time.Time `json:"stableGrew,omitzero"`
 
 	// what the candidate's and the stable's events fell by in the smallest
 	// fall after which they have not come back
@@ -31,9 +40,9 @@ type counted struct {
 // memory is what a stage's analyses carry over, by metric.
 type memory map[string]counted
 
-// recall reads a stage's memory; one that cannot be read is an error, as
-// beginning anew would spend the bound twice.
-func recall(raw json.RawMessage) (memory, error) {
+// recall reads a stage's memory as of a time; one that cannot be read, or
+// cannot be true, is an error, as beginning anew would spend the bound twice.
+func recall(raw json.RawMessage, now time.Time) (memory, error) {
 	all := memory{}
 	if len(raw) == 0 {
 		return all, nil
@@ -41,12 +50,38 @@ func recall(raw json.RawMessage) (memory, error) {
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, fmt.Errorf("the stage's memory cannot be read: %w", err)
 	}
+	for name, c := range all {
+		if err := c.check(now); err != nil {
+			return nil, fmt.Errorf("the stage's memory of metric %s cannot be true: %w", name, err)
+		}
+	}
 	return all, nil
 }
 
-// since is where the next reading of a sequential metric begins: where the
+func (n counted) check(now time.Time) error {
+	switch {
+	case n.Until.After(now):
+		return fmt.Errorf("counted until %s, after this reading", clock(n.Until))
+	case n.CandidateGrew.After(n.Until), n.StableGrew.After(n.Until):
+		return errors.New("grown after it was last counted")
+	case n.Blocks < 0, n.Resets < 0, n.Lost < 0, !(n.Peak >= 0 && n.Peak < 1e300):
+		return fmt.Errorf("%d blocks, %d left out of %s, evidence %v", n.Blocks, n.Resets, n.Lost, n.Peak)
+	case !(n.CandidateFell >= 0 && n.StableFell >= 0):
+		return fmt.Errorf("fallen by %v and %v events", n.CandidateFell, n.StableFell)
+	}
+	return n.Sums.Check()
+}
+
+// subjectOf names what a metric counts. Sums of something else say nothing of it.
+func subjectOf(m config.Metric) string {
+	text := fmt.Sprintf("%d|%s|%q|%q|%v", analysis.SumsVersion, m.Provider, m.Query, m.SamplesQuery, ratioOr1(m.MaxRatio))
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:6])
+}
+
+// counting is where the next reading of a sequential metric begins: where the
 // last one ended.
-func since(m config.Metric, c Course, inForce time.Time) time.Time {
+func counting(m config.Metric, c Course, inForce time.Time) time.Time {
 	var all map[string]struct {
 		Until time.Time `json:"until"`
 	}
@@ -60,11 +95,14 @@ func since(m config.Metric, c Course, inForce time.Time) time.Time {
 // judgeCounts judges a metric with analysis: sequential, and says what it
 // carries over. What could not be read leaves that as it was.
 func judgeCounts(m config.Metric, got MetricResult, r Record) (finding, *Statistics, counted) {
-	all, err := recall(r.Course.Memory)
+	all, err := recall(r.Course.Memory, r.At)
 	if err != nil {
 		return finding{Errored, "", err.Error()}, nil, counted{}
 	}
 	was := all[m.Name]
+	if was.Of != subjectOf(m) { // the first reading, or --reconfigure changed what is counted
+		was = counted{Of: subjectOf(m)}
+	}
 	if why := unusable(m, got); why != "" {
 		return finding{Errored, "", why}, nil, was
 	}
@@ -73,26 +111,56 @@ func judgeCounts(m config.Metric, got MetricResult, r Record) (finding, *Statist
 			return finding{Inconclusive, "", p.name + ": " + why}, nil, was
 		}
 	}
-	if why := silentSide(m, got); why != "" && was.Peak < analysis.Threshold(r.Health.MetricAlpha(m)) {
+	if why := silentSide(m, got); why != "" && was.Peak < analysis.Threshold(countAlpha(m, r)) {
 		return finding{Inconclusive, "", why}, nil, was
 	}
 	now, f := count(m, got, was)
 	if f != nil {
 		return *f, nil, was
 	}
-	stages, err := earlier(m, r.Course)
+	stages, err := earlier(m, r)
 	if err != nil {
 		return finding{Errored, "", err.Error()}, nil, was
 	}
 	t := test{
 		stages: append(stages.sums, now.Sums), planned: max(r.Course.Stages, len(stages.sums)+1),
-		alpha: r.Health.MetricAlpha(m), maxRatio: ratioOr1(m.MaxRatio),
+		alpha: countAlpha(m, r), maxRatio: ratioOr1(m.MaxRatio),
 	}
 	now.Peak = max(was.Peak, stages.peak, analysis.Evidence(t.stages, t.planned))
 	if r.AtEnd {
 		t.smallest = analysis.SmallestRatio(t.stages, t.planned, t.alpha, t.maxRatio, power)
 	}
-	return aged(t.judge(m, now, r.AtEnd), r, got.Candidate, now.Until), t.statistics(now), now
+	f2 := unheard(t.judge(m, now, r.AtEnd), r, got.Candidate, now)
+	return aged(f2, r, got.Candidate, now.Until), t.statistics(now), now
+}
+
+// countAlpha is a metric's chance of a false alarm in one pass: the evidence
+// of each is judged by itself.
+func countAlpha(m config.Metric, r Record) float64 {
+	return r.Health.MetricAlpha(m) / float64(max(1, r.Course.Passes))
+}
+
+// unheard makes a pass at the end of a bake inconclusive when one side has
+// fallen silent, or more than a quarter of the time had to be left out.
+func unheard(f finding, r Record, s *Side, now counted) finding {
+	if f.result != Pass || !r.AtEnd {
+		return f
+	}
+	allowed := patience(r, s)
+	for _, side := range []struct {
+		name string
+		grew time.Time
+	}{{"candidate", now.CandidateGrew}, {"stable", now.StableGrew}} {
+		if side.grew.Before(now.Until.Add(-allowed)) {
+			f.result = Inconclusive
+			f.reason += fmt.Sprintf(", but the %s has had no event since %s", side.name, clock(side.grew))
+		}
+	}
+	if now.Lost > s.To.Sub(r.InForce)/4 {
+		f.result = Inconclusive
+		f.reason += fmt.Sprintf(", but %s of the time are left out", now.Lost.Round(time.Second))
+	}
+	return f
 }
 
 // silentSide says which counter has nothing, "" when all have or its absence
@@ -117,14 +185,14 @@ type past struct {
 	peak float64
 }
 
-func earlier(m config.Metric, c Course) (past, error) {
+func earlier(m config.Metric, r Record) (past, error) {
 	var p past
-	for _, raw := range c.Earlier {
-		all, err := recall(raw)
+	for _, raw := range r.Course.Earlier {
+		all, err := recall(raw, r.At)
 		if err != nil {
 			return past{}, err
 		}
-		if one, ok := all[m.Name]; ok {
+		if one, ok := all[m.Name]; ok && one.Of == subjectOf(m) {
 			p.sums, p.peak = append(p.sums, one.Sums), max(p.peak, one.Peak)
 		}
 	}
@@ -216,7 +284,7 @@ func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 // leaves what was carried over before, and so does what could not be read: it
 // stays an error, since beginning anew would spend the bound twice.
 func remember(all memory, was json.RawMessage) json.RawMessage {
-	if _, err := recall(was); err != nil || len(all) == 0 {
+	if _, err := recall(was, time.Unix(1<<40, 0)); err != nil || len(all) == 0 {
 		return was
 	}
 	data, err := json.Marshal(all)

@@ -57,7 +57,8 @@ type Subject struct {
 // Course is what statistics need to know of the rollout around a reading.
 type Course struct {
 	Bake    time.Duration     `json:"bake,omitempty"`    // of this stage, nanoseconds
-	Stages  int               `json:"stages,omitempty"`  // of the whole plan in which versions are compared, see CompareStages
+	Stages  int               `json:"stages,omitempty"`  // of the whole plan in which versions are compared, see config.Config.CompareStages
+	Passes  int               `json:"passes,omitempty"`  // of the whole plan; 0 counts as one
 	Memory  json.RawMessage   `json:"memory,omitempty"`  // what the analysis of this stage carried over, from state.Stage
 	Earlier []json.RawMessage `json:"earlier,omitempty"` // and that of the pass's earlier stages, oldest first
 }
@@ -119,6 +120,7 @@ type MetricResult struct {
 
 	// of a metric with analysis
 	Planned    int         `json:"planned,omitempty"`    // points of a side at the end of the bake
+	Each       int         `json:"each,omitempty"`       // planned points that each point of a longer series stands for
 	Cumulative bool        `json:"cumulative,omitempty"` // a point counts since ever, not during its step
 	Statistics *Statistics `json:"statistics,omitempty"`
 }

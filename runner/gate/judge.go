@@ -56,7 +56,7 @@ func conclude(r Record) Record {
 		got := MetricResult{Name: m.Name}
 		if i := slices.IndexFunc(seen, func(o MetricResult) bool { return o.Name == m.Name }); i >= 0 {
 			got.Candidate, got.Stable, got.Samples = seen[i].Candidate, seen[i].Stable, seen[i].Samples
-			got.Planned, got.Cumulative = seen[i].Planned, seen[i].Cumulative
+			got.Planned, got.Each, got.Cumulative = seen[i].Planned, seen[i].Each, seen[i].Cumulative
 		}
 		var f finding
 		f, got.Statistics = judge(m, got, r, carried)

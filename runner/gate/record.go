@@ -76,6 +76,21 @@ func (s *Side) trouble() string {
 		return fmt.Sprintf("state %q of the answer is not known", s.State)
 	case s.Step == 0 && len(s.Points) > 1:
 		return fmt.Sprintf("%d values, expected one", len(s.Points))
+	case s.Step > 0 && s.Seen != nil && s.Seen.Step > 0 && s.Seen.Step < s.Step:
+		return fmt.Sprintf("points %s apart, asked for %s", s.Seen.Step, s.Step)
+	}
+	return s.disorder()
+}
+
+// disorder says what is wrong with the times of the points.
+func (s *Side) disorder() string {
+	for i, p := range s.Points {
+		switch {
+		case i > 0 && !p.At.After(s.Points[i-1].At):
+			return fmt.Sprintf("point of %s after that of %s, expected the order of time", clock(p.At), clock(s.Points[i-1].At))
+		case at(p.At).After(at(s.end())):
+			return fmt.Sprintf("point of %s, after the end of the window, %s", clock(p.At), clock(s.end()))
+		}
 	}
 	return ""
 }

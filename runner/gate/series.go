@@ -63,6 +63,9 @@ func (s *Side) series(m config.Metric, requests float64) (values []float64, why 
 	return values, ""
 }
 
+// maxMissing bounds what a stored reading can ask for; no answer has more.
+const maxMissing = 11_000
+
 // missing is the number of instants of the series before its first point.
 func (s *Side) missing() int {
 	if s.Step <= 0 {
@@ -72,11 +75,11 @@ func (s *Side) missing() int {
 	if err != nil {
 		return 0
 	}
-	n := int(last.Sub(first)/s.Step) + 1
+	n := last.Sub(first)/s.Step + 1
 	if !s.none() {
-		n = int(s.Points[0].At.Sub(first) / s.Step)
+		n = s.Points[0].At.Sub(first) / s.Step
 	}
-	return max(0, n)
+	return int(min(max(0, n), maxMissing))
 }
 
 // end is where the window really ended.
@@ -102,14 +105,16 @@ func (s *Side) newest() time.Time {
 // long before it: traffic or the metric system fell silent meanwhile. A
 // quarter of the time in the stage, and three steps, are allowed.
 func aged(f finding, r Record, s *Side, newest time.Time) finding {
-	allowed := max(3*s.Step, s.To.Sub(r.InForce)/4)
-	if f.result != Pass || !r.AtEnd || !newest.Before(s.To.Add(-allowed)) {
+	if f.result != Pass || !r.AtEnd || !newest.Before(s.To.Add(-patience(r, s))) {
 		return f
 	}
 	f.result = Inconclusive
 	f.reason += fmt.Sprintf(", but the newest figure is of %s and the window ends at %s", clock(newest), clock(s.To))
 	return f
 }
+
+// patience is how long before the end of a stage figures may have ended.
+func patience(r Record, s *Side) time.Duration { return max(3*s.Step, s.To.Sub(r.InForce)/4) }
 
 // byTime are the values of a side's points by their instant in milliseconds.
 func (s *Side) byTime() map[int64]float64 {

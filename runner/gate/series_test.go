@@ -94,31 +94,45 @@ func TestPlannedPointsCome(t *testing.T) {
 }
 
 // An approval may be given weeks after the share came in force. What is asked
-// then is no more than metric systems answer, the newest of it.
+// then is no more than metric systems answer: the newest of it, or where every
+// point counts for what is promised, all of it more coarsely.
 func TestSeriesOfWeeks(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		analysis string
 		bake     time.Duration
-		want     int // steps
+		bound    bool
+		want     int           // steps
+		step     time.Duration // of the answer
 	}{
-		{"ranks", "mann-whitney", time.Hour, 2000},
-		{"ranks of a long bake", "mann-whitney", 20 * time.Hour, 4801},
-		{"ranks of a bake of weeks", "mann-whitney", 600 * time.Hour, 10000},
-		{"counts", "sequential", time.Hour, 2000},
+		{"ranks", "mann-whitney", time.Hour, false, 2000, 15 * time.Second},
+		{"ranks of a long bake", "mann-whitney", 20 * time.Hour, false, 4801, 15 * time.Second},
+		{"ranks of a bake of weeks", "mann-whitney", 600 * time.Hour, false, 10000, 15 * time.Second},
+		{"ranks with a bound", "mann-whitney", time.Hour, true, 1349, 32 * time.Minute},
+		{"counts", "sequential", time.Hour, false, 1350, 32 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h, s := bounded()
 			m := &h.Metrics[0]
 			m.Analysis, m.Step, m.SamplesQuery, h.FalseAlarm = tt.analysis, config.Duration(15*time.Second), `requests{track="{track}"}`, nil
+			if tt.bound {
+				bound := config.Percent(0.01)
+				h.FalseAlarm = &bound
+			}
 			s.Course.Bake, s.Now = tt.bake, noon().Add(30*24*time.Hour)
 			questions, problems := Ask(h, s)
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
 			for _, q := range questions[0].Queries {
-				if got := int(q.To.Sub(q.From) / m.Step.Std()); q.Step > 0 && (got != tt.want || !q.To.Equal(s.Now)) {
-					t.Errorf("%s asks for %d steps up to %s, expected %d up to %s", q.ID, got, q.To, tt.want, s.Now)
+				if q.Step == 0 {
+					continue
+				}
+				if got := int(q.To.Sub(q.From) / q.Step); got != tt.want || q.Step != tt.step || !q.To.Equal(s.Now) {
+					t.Errorf("%s asks for %d steps of %s up to %s, expected %d of %s up to %s", q.ID, got, q.Step, q.To, tt.want, tt.step, s.Now)
+				}
+				if begin := s.InForce.Add(m.Window.Std()); tt.bound && !q.From.Equal(begin) {
+					t.Errorf("%s begins at %s, expected the beginning of the series, %s", q.ID, q.From, begin)
 				}
 			}
 		})

@@ -41,7 +41,7 @@ func judgeRanks(m config.Metric, got MetricResult, r Record) (finding, *Statisti
 	}
 	demand := rule(m, r.Health, r.Course, got.Planned)
 	if demand.Bound != nil {
-		demand.Bound.Last = r.AtEnd
+		demand.Bound.Last, demand.Bound.Each, demand.Bound.Share = r.AtEnd, got.Each, r.Share/100
 	}
 	f2, stats := compare(candidate, stable, demand, requests.String(), r.AtEnd)
 	for _, side := range []*Side{got.Candidate, got.Stable} {

@@ -111,6 +111,8 @@ func (t tally) verdict(scoreSays Verdict, why string) (Verdict, string) {
 		return Thin, say(t.thin, t.tainted)
 	case t.passed == 0 && len(t.tainted) == 0:
 		return Ungated, "nothing was evaluated"
+	case t.passed == 0:
+		return Thin, say(scored, []string{"nothing passed"}, t.tainted)
 	}
 	return Green, say(scored, []string{fmt.Sprintf("%d passed", t.passed)}, t.tainted)
 }

@@ -118,7 +118,10 @@ func bakes(t analysis.Traffic, rate, power float64, interval time.Duration, chan
 		return nil
 	}
 	// Looks fall every interval, and at the end of the bake.
-	bake := config.Duration((d + interval - 1) / interval * interval)
+	bake := config.Duration(d)
+	if rest := d % interval; rest > 0 {
+		bake += config.Duration(interval - rest)
+	}
 	return &bake
 }
 

@@ -22,7 +22,6 @@ type scene struct {
 	systems map[string]metric.Traits
 	vars    map[string]string // of every query
 	probes  []gate.ProbeResult
-	compare int  // stages in which versions are compared
 	timed   bool // durations are wanted
 	opts    Options
 	error   float64 // of the candidate
@@ -160,21 +159,8 @@ func (r *rollout) health() config.Health { return r.cfg.Rollout.Health }
 func (r *rollout) subject(stage *state.Stage, clock gate.Clock) gate.Subject {
 	return gate.Subject{
 		Stage: stage.Name, Vars: r.vars, Candidate: state.SlotB, Share: stage.Achieved,
-		InForce: stage.InForce, Now: r.now, AtEnd: clock.AtEnd(), Systems: r.systems, Course: r.course(stage),
+		InForce: stage.InForce, Now: r.now, AtEnd: clock.AtEnd(), Systems: r.systems, Course: gate.CourseOf(r.cfg, r.stages, *stage),
 	}
-}
-
-func (r *rollout) course(stage *state.Stage) gate.Course {
-	course := gate.Course{Bake: r.cfg.Rollout.Traffic.Bake.Std(), Stages: r.compare, Memory: stage.Memory}
-	for _, s := range r.stages {
-		if s.Name == stage.Name {
-			break
-		}
-		if s.Pass == stage.Pass && len(s.Memory) > 0 {
-			course.Earlier = append(course.Earlier, s.Memory)
-		}
-	}
-	return course
 }
 
 func (r *rollout) clock(stage *state.Stage) gate.Clock {

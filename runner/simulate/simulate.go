@@ -133,7 +133,7 @@ func newScene(cfg config.Config, cat config.Catalog, o Options) (scene, []Metric
 		return scene{}, nil, err
 	}
 	s := scene{
-		cfg: cfg, plan: plan.Build(cfg, cat), models: models, systems: systemsOf(cat), opts: o, compare: cfg.CompareStages(),
+		cfg: cfg, plan: plan.Build(cfg, cat), models: models, systems: systemsOf(cat), opts: o,
 		vars: map[string]string{
 			"project": cfg.Project, "application": cfg.Application, "environment": cfg.Environment, "wave": "", "version": "candidate",
 		},
