@@ -260,6 +260,22 @@ func TestTrackOfTwo(t *testing.T) {
 	}
 }
 
+// TestTrackLooksTwice: a server that does not filter does not make somebody
+// else's deployment the rollout's.
+func TestTrackLooksTwice(t *testing.T) {
+	s := api.New(t)
+	s.Add("prod", "deploy", "success")
+	s.Add("staging", "manent:20261130-r1", "success")
+	others := s.Shown()
+	s.Meet(api.ListDeployments, api.Meet{Status: 200, Wrong: true, Body: `[
+		{"id":41,"task":"deploy","environment":"prod"},{"id":43,"task":"manent:20261130-r1","environment":"staging"}]`})
+	track(t, on(t, s, nil), rollout(ci.InProgress, "5 %"))
+	want := append(others, api.Shown{Environment: "prod", Task: "manent:20261130-r1", Statuses: []string{"in_progress: 5 %"}})
+	if diff := cmp.Diff(want, s.Shown()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestTrackRefuses(t *testing.T) {
 	event := func(from any) string {
 		path := filepath.Join(t.TempDir(), "event.json")

@@ -303,6 +303,29 @@ func TestMaskLines(t *testing.T) {
 	}
 }
 
+// TestMaskedValuesStayHere: what is masked does not even reach the runner, as
+// a job's output that holds it would be left out as a whole.
+func TestMaskedValuesStayHere(t *testing.T) {
+	const secret = "hunter2hunter2"
+	r := newRunner(t, nil)
+	p := r.open(t)
+	for _, err := range []error{
+		p.Mask(providers.NewSecret(secret)), p.Annotate("notice", "with "+secret), p.Summary("with " + secret),
+		p.Output(map[string]string{"reason": "with " + secret}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, text := range map[string]string{
+		"annotation": strings.Join(r.told[1:], "\n"), "summary": r.read(t, "GITHUB_STEP_SUMMARY"), "output": r.read(t, "GITHUB_OUTPUT"),
+	} {
+		if strings.Contains(text, secret) || !strings.Contains(text, "with [redacted]") {
+			t.Errorf("%s: %q", what, text)
+		}
+	}
+}
+
 // TestNothingBrokenIsSilent: a step whose runner cannot be told or whose files
 // cannot be written hears of it.
 func TestNothingBrokenIsSilent(t *testing.T) {
@@ -347,4 +370,42 @@ func TestNothingBrokenIsSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzOutput: whatever a value holds, it arrives whole and alone.
+func FuzzOutput(f *testing.F) {
+	for _, seed := range []string{"", "x", "x\nstatus=completed", "x\r\n<<\n", "a<<b\nc\nb", "\n\n", "=\n"} {
+		f.Add("reason", seed)
+		f.Add(seed, "x")
+	}
+	f.Fuzz(func(t *testing.T, key, value string) {
+		r := newRunner(t, nil)
+		err := r.open(t).Output(map[string]string{key: value, "status": "paused"})
+		got := r.outputs(t)
+		switch {
+		case err != nil:
+			if len(got) != 0 || outputKey.MatchString(key) {
+				t.Errorf("%q: error %v, outputs %q", key, err, got)
+			}
+		case key != "status" && (len(got) != 2 || got[key] != value || got["status"] != "paused"):
+			t.Errorf("%q is %q became %q", key, value, got)
+		}
+	})
+}
+
+// FuzzAnnotate: whatever a message holds, it is one annotation and no other
+// command.
+func FuzzAnnotate(f *testing.F) {
+	for _, seed := range []string{"", "x", "x\n::error::y", "::add-mask::x", "##[error]x", "\r\n##[add-mask]x", "%0A::error::x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, message string) {
+		r := newRunner(t, nil)
+		if err := r.open(t).Annotate("notice", message); err != nil {
+			t.Fatal(err)
+		}
+		if want := "notice: " + cut(message, maxMessage); len(r.annotations) != 1 || r.annotations[0] != want || len(r.masks) != 0 || len(r.told) != 1 {
+			t.Errorf("%q became %q, masks %q", message, r.annotations, r.masks)
+		}
+	})
 }

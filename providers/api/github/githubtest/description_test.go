@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// To bring the description up to date, with VERSION in source below:
+// GitHub Enterprise Server 3.17 and 3.19 have the same operations, to the
+// letter. To bring the description up to date, with VERSION in source below:
 //
 //	npm pack @octokit/openapi@VERSION && tar xzf octokit-openapi-VERSION.tgz
 //	go test ./providers/api/github/githubtest -run TestDescription -openapi $PWD/package/generated/api.github.com.deref.json
