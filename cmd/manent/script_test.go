@@ -52,6 +52,7 @@ func TestScript(t *testing.T) {
 			"nowhere": nowhere,
 			"answer":  answer,
 			"log":     appendLog,
+			"left":    appendLeft,
 			"sparse":  sparse,
 		},
 		RequireUniqueNames: true,

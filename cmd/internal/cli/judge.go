@@ -54,10 +54,10 @@ func (a *app) newJudge() *cobra.Command {
 		Long: `Judges without a rollout and asks nobody, for any pipeline. It ends with 0 for
 pass, 1 for fail, 2 for not enough data, and 5 when it could not tell.
 
-Two files with one number a line, - for stdin, are compared by the rank test
-that a metric with analysis: mann-whitney is judged by. A blank line or NaN is
-a gap; anything else that is no number is refused. --method exact is for at
-most 10,000 pairs of points; beyond that p is normal, and said so.
+Two files with one number a line, - for a stream on stdin, are compared by the
+rank test that a metric with analysis: mann-whitney is judged by. A blank line
+or NaN is a gap; anything else that is no number is refused. --method exact is
+for at most 10,000 pairs of points; beyond that p is normal, and said so.
 
 --csv has the columns metric, track, time and value, in any order, and others
 that are left alone. track is candidate or stable, time RFC 3339 or seconds
@@ -70,8 +70,9 @@ inconclusive.
 --access-log is the three-way gate: PROMOTE, ABORT or WAIT. It counts the whole
 of one log, as the metric system accesslog reads it, and needs --min-requests
 of both tracks to promote, of the candidate to abort. Requests that the client
-left (499) are none. The p95 is the duration at place ⌊0.95·n⌋ of n sorted ones;
---max-latency-ratio 0 leaves it alone.
+left (499) are none; a candidate whose part of them is above the stable's by
+more than --max-extra-error waits. The p95 is the duration at place ⌊0.95·n⌋ of
+n sorted ones; --max-latency-ratio 0 leaves it alone.
 
 --replay judges the stored readings of the last rollout again, or the reading
 in a file, and ends as the last of them that evaluated something. A verdict

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,9 +34,9 @@ func (l *logFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&l.File, "access-log", "", "`FILE` to count")
 	f.StringVar(&l.Format, "log-format", "", "`FORMAT`: nginx's log_format as it is between the quotes, json, or proxy (the log of manent proxy)")
 	f.IntVar(&l.MinRequests, "min-requests", 300, "`NUMBER` of requests of a track below which nothing is concluded")
-	f.Float64Var(&l.MaxExtraError, "max-extra-error", 1, "`POINTS` of percent that the candidate's error rate may be above the stable's")
+	f.Float64Var(&l.MaxExtraError, "max-extra-error", 1, "`POINTS` of percent that the candidate's error rate, and the part of its requests that the client left, may be above the stable's")
 	f.Float64Var(&l.MaxLatencyRatio, "max-latency-ratio", 1.2, "largest `RATIO` of the p95s, candidate ÷ stable; 0 leaves them alone")
-	f.Float64Var(&l.maxMalformed, "max-malformed", 1, "`PERCENT` of unreadable lines, or of requests of other tracks, above which nothing is concluded")
+	f.Float64Var(&l.maxMalformed, "max-malformed", 1, "`PERCENT` of unreadable lines, of requests of other tracks, or of none, above which nothing is concluded")
 	f.StringToStringVar(&l.tracks, "tracks", nil, "candidate=`VALUE`,stable=VALUE of the track field (candidate or canary, and stable)")
 	f.StringVar(&l.Track, "track-field", "", "`FIELD` that says what served a request (backend, json track)")
 	f.StringVar(&l.Time, "time-field", "", "`FIELD` of the time (msec, time_iso8601 or time_local, json time)")
@@ -102,7 +101,7 @@ type trackJSON struct {
 	Abandoned int      `json:"abandoned"`  // that the client left: 499 and 000
 }
 
-func trackOf(t wire.LogTrack) trackJSON {
+func trackOf(t gate.Track) trackJSON {
 	out := trackJSON{Requests: t.Requests, Errors: t.Errors, Abandoned: t.Abandoned}
 	if t.Requests > 0 {
 		rate := float64(t.Errors) / float64(t.Requests)
@@ -129,9 +128,9 @@ func (a *app) judgeLog(ctx context.Context, l logFlags) (view, error) {
 	}
 	report := fmt.Sprintf("%-9s %s\n%-9s %s\n", "candidate", seen.Candidate, "stable", seen.Stable)
 	if doubt != nil {
-		return view{Text: report}, &runner.UnsureError{Step: l.File, Err: doubt}
+		return view{Text: report}, &exitError{ending: ending{Code: exitUnsure, Message: l.File + ": " + doubt.text, Hint: doubt.hint}}
 	}
-	call := l.Judge(seen.Candidate.Track, seen.Stable.Track)
+	call := l.Judge(seen.Candidate, seen.Stable)
 	doc := judgeJSON{
 		Verdict: string(call.Result), Metrics: judgedOf(call.Metrics),
 		Tracks: &tracksJSON{trackOf(seen.Candidate), trackOf(seen.Stable)},
@@ -142,48 +141,56 @@ func (a *app) judgeLog(ctx context.Context, l logFlags) (view, error) {
 	case gate.Fail:
 		out = &runner.Outcome{Result: runner.Failure, Message: call.Words}
 	default:
-		out = &runner.Outcome{Result: runner.NotYet, Message: call.Words, Remedy: "judge again when there were more requests"}
+		out = &runner.Outcome{Result: runner.NotYet, Message: call.Words, Remedy: call.Remedy}
 	}
 	return view{JSON: doc, Text: report + call.Words, Outcome: out}, nil
 }
 
-// doubts says what is wrong with a log, and with err when so much is that it
+// doubt is something that is wrong with a log, and what to do about it.
+type doubt struct{ text, hint string }
+
+// doubts says what is wrong with a log, and with much when so much is that it
 // can be judged by nobody.
-func (l *logFlags) doubts(seen wire.LogCount) (warnings []string, err error) {
-	doubt := func(much bool, format string, args ...any) {
+func (l *logFlags) doubts(seen wire.LogCount) (warnings []string, much *doubt) {
+	add := func(beyond bool, hint, format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
-		if much && err == nil {
-			err = errors.New(text)
+		if beyond && much == nil {
+			much = &doubt{text, hint}
 			return
 		}
 		warnings = append(warnings, text)
 	}
 	beyond := func(part, whole int) bool { return float64(part)*100 > l.maxMalformed*float64(whole) }
 	if seen.Cut {
-		doubt(true, "is too long to be read whole: give a part of it")
+		add(true, "", "is too long to be read whole: give a part of it")
 	}
 	if seen.Lines == 0 && seen.Size > 64<<10 {
-		doubt(true, "has no line that is readable")
+		add(true, "", "has no line that is readable")
 	}
 	if seen.Malformed > 0 {
-		doubt(beyond(seen.Malformed, seen.Lines), "%d of %s are unreadable, one because: %v", seen.Malformed, counted(seen.Lines, "line"), seen.Problem)
+		add(beyond(seen.Malformed, seen.Lines), "", "%d of %s are unreadable, one because: %v", seen.Malformed, counted(seen.Lines, "line"), seen.Problem)
 	}
 	if seen.Strays > 0 {
-		doubt(beyond(seen.Strays, seen.Requests), "%d of %s are of other tracks: %s; --tracks says which value is which", seen.Strays, counted(seen.Requests, "request"), others(seen.Others))
+		add(beyond(seen.Strays, seen.Requests), "", "%d of %s are of other tracks: %s; --tracks says which value is which", seen.Strays, counted(seen.Requests, "request"), others(seen.Others))
 	}
 	if u := seen.Untracked; u.Requests+u.Abandoned > 0 {
-		doubt(false, "%s name no track, %d of them with an error: they count for neither side", counted(u.Requests+u.Abandoned, "request"), u.Errors)
+		add(beyond(u.Requests+u.Abandoned, seen.Requests), trackless,
+			"%d of %s name no track, %d of them with an error: they count for neither side", u.Requests+u.Abandoned, counted(seen.Requests, "request"), u.Errors)
 	}
 	for _, t := range []struct {
 		name string
-		wire.LogTrack
+		gate.Track
 	}{{"candidate", seen.Candidate}, {"stable", seen.Stable}} {
 		if t.Abandoned > t.Requests {
-			doubt(true, "%d of %s of the %s were left by the client (499, 000)", t.Abandoned, counted(t.Abandoned+t.Requests, "request"), t.name)
+			add(true, "", "%d of %s of the %s were left by the client (499, 000)", t.Abandoned, counted(t.Abandoned+t.Requests, "request"), t.name)
 		}
 	}
-	return warnings, err
+	return warnings, much
 }
+
+// trackless is the hint for a log of which too many requests name no track.
+const trackless = "nginx writes - where it answered by itself or no upstream could be chosen: log those locations elsewhere, " +
+	"name a field with --track-field that is set before the upstream is asked, or allow them with --max-malformed"
 
 func others(strays map[string]int) string {
 	var parts []string

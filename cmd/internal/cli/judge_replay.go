@@ -86,7 +86,59 @@ func recordOf(data []byte) (gate.Record, error) {
 	if rec.Verdict == "" || rec.At.IsZero() {
 		return rec, errors.New("no reading: it has no verdict or no time")
 	}
-	return rec, nil
+	return rec, plausible(rec)
+}
+
+// What a reading may have at most: no rollout takes longer, and no
+// configuration is larger.
+const (
+	mostMetrics   = 1000
+	longestWindow = 400 * 24 * time.Hour
+)
+
+// plausible refuses figures that no reading has, before somebody computes with
+// them.
+func plausible(rec gate.Record) error {
+	if n := max(len(rec.Metrics), len(rec.Health.Metrics)); n > mostMetrics {
+		return fmt.Errorf("no reading: it has %d metrics, expected at most %d", n, mostMetrics)
+	}
+	for _, m := range rec.Metrics {
+		sides := []*gate.Side{m.Candidate, m.Stable}
+		if m.Samples != nil {
+			sides = append(sides, m.Samples.Candidate, m.Samples.Stable)
+		}
+		for _, s := range sides {
+			if err := plausibleSide(s); err != nil {
+				return fmt.Errorf("no reading: metric %.60q: %w", m.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// plausibleSide looks at the window from where the earlier one begins, as asked
+// for or as evaluated, to where the later one ends.
+func plausibleSide(s *gate.Side) error {
+	if s == nil {
+		return nil
+	}
+	from, to, step := s.From, s.To, s.Step
+	if w := s.Seen; w != nil {
+		step = min(step, w.Step)
+		if w.From.Before(from) {
+			from = w.From
+		}
+		if w.To.After(to) {
+			to = w.To
+		}
+	}
+	if step < 0 {
+		return fmt.Errorf("step is %s, expected 0 or more", step)
+	}
+	if to.Sub(from) > longestWindow {
+		return fmt.Errorf("the window from %s to %s is longer than 400 days", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // readings are those of the last rollout that the flags name, in the order of
@@ -190,7 +242,7 @@ func replayed(readings []stored) view {
 	if len(differ) > 0 {
 		doc.Verdict = "error"
 		v.Outcome = &runner.Outcome{
-			Result: runner.Unsure, Message: "the same figures give another verdict: " + strings.Join(differ, "; "),
+			Result: runner.Unsure, Message: "the same figures give another verdict: " + few(differ, "; "),
 			Remedy: "another version of manent judged it, or the reading was changed: `manent version` says which this one is",
 		}
 	}
@@ -211,5 +263,5 @@ func differing(r gate.Record) string {
 	for _, m := range r.Metrics {
 		parts = append(parts, fmt.Sprintf("%s %s", m.Name, m.Result))
 	}
-	return strings.Join(parts, ", ")
+	return few(parts, ", ")
 }

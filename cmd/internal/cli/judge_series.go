@@ -26,14 +26,7 @@ func (a *app) judgeSeries(f judgeFlags) (view, error) {
 	if f.candidate == "" || f.stable == "" {
 		return view{}, need("--candidate FILE --stable FILE", "one side is missing: a series is judged beside another")
 	}
-	if err := distinct(f.candidate, f.stable); err != nil {
-		return view{}, err
-	}
-	candidate, err := a.series(f.candidate)
-	if err != nil {
-		return view{}, err
-	}
-	stable, err := a.series(f.stable)
+	candidate, stable, err := a.bothSeries(f.candidate, f.stable)
 	if err != nil {
 		return view{}, err
 	}
@@ -42,43 +35,91 @@ func (a *app) judgeSeries(f judgeFlags) (view, error) {
 	return a.judged(config.Health{Metrics: []config.Metric{rule}}, []gate.MetricResult{got})
 }
 
-// distinct refuses a comparison of a file with itself, which always passes.
-func distinct(candidate, stable string) error {
-	same := candidate == stable
-	one, err := os.Stat(candidate)
-	if other, bad := os.Stat(stable); err == nil && bad == nil {
-		same = same || os.SameFile(one, other)
-	}
-	if same {
-		return usage("name another file", "--candidate and --stable are the same, %s: it would be compared with itself", candidate)
-	}
-	return nil
-}
-
-// series reads one number a line; a gap is NaN.
-func (a *app) series(file string) ([]float64, error) {
-	r, name, err := a.input(file)
+// bothSeries reads one number a line of each side; a gap is NaN. It refuses a
+// comparison of a file with itself, which always passes: under another name,
+// through a link, or with what is left of it on stdin.
+func (a *app) bothSeries(candidate, stable string) (one, other []float64, err error) {
+	r, name, err := a.input(candidate)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = r.Close() }()
-	return readSeries(r, name, mostFigures)
+	against, called, err := a.input(stable)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = against.Close() }()
+	if candidate == stable || sameFile(r, against) {
+		return nil, nil, usage("name another file", "--candidate and --stable are the same, %s: it would be compared with itself", candidate)
+	}
+	if one, err = readSeries(r, name, mostFigures); err != nil {
+		return nil, nil, err
+	}
+	other, err = readSeries(against, called, mostFigures)
+	return one, other, err
 }
 
-// input opens a file, or stdin for "-".
+// sameFile reports whether two inputs are one file. Stdin in a test is none.
+func sameFile(one, other io.Reader) bool {
+	type file interface{ Stat() (os.FileInfo, error) }
+	a, ok := one.(file)
+	b, too := other.(file)
+	if !ok || !too {
+		return false
+	}
+	info, err := a.Stat()
+	against, bad := b.Stat()
+	return err == nil && bad == nil && os.SameFile(info, against)
+}
+
+// keptOpen is stdin, which is not ours to close.
+type keptOpen struct{ *os.File }
+
+// Close implements io.Closer.
+func (keptOpen) Close() error { return nil }
+
+// input opens a regular file, or stdin for "-". It looks before it opens: to
+// open a named pipe that nobody writes to waits for ever.
 func (a *app) input(file string) (io.ReadCloser, string, error) {
-	if file == "-" {
+	if own, ok := a.stdin.(*os.File); ok && file == "-" {
+		return keptOpen{own}, "stdin", nil
+	} else if file == "-" {
 		return io.NopCloser(a.stdin), "stdin", nil
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, "", unopened(file, err)
+	}
+	if what, hint := irregular(info.Mode()); what != "" {
+		return nil, "", usage(hint, "%s is %s, expected a file", file, what)
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, "", usage("", "%s cannot be opened: %v", file, errors.Unwrap(err))
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		_ = f.Close()
-		return nil, "", usage("", "%s is a directory, expected a file", file)
+		return nil, "", unopened(file, err)
 	}
 	return f, file, nil
+}
+
+func unopened(file string, err error) error {
+	return usage("", "%s cannot be opened: %v", file, errors.Unwrap(err))
+}
+
+// irregular says what is no regular file, "" of one that is.
+func irregular(mode os.FileMode) (what, hint string) {
+	const stream = "use - for a stream, and send it to stdin"
+	switch {
+	case mode.IsRegular():
+		return "", ""
+	case mode.IsDir():
+		return "a directory", ""
+	case mode&os.ModeNamedPipe != 0:
+		return "a pipe", stream
+	case mode&os.ModeSocket != 0:
+		return "a socket", stream
+	case mode&os.ModeDevice != 0:
+		return "a device", stream
+	}
+	return "no regular file", stream
 }
 
 // readSeries is series of at most so many bytes.

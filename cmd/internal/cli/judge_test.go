@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -185,11 +187,82 @@ func TestReplayed(t *testing.T) {
 	}
 }
 
+// A reading of a file is from anybody: what none can hold is refused before it
+// is computed with.
+func TestImplausibleReadings(t *testing.T) {
+	begin := time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC)
+	side := func(window, step time.Duration) *gate.Side {
+		return &gate.Side{State: gate.NoData, From: begin, To: begin.Add(window), Step: step}
+	}
+	seen := func(from, to time.Time, step time.Duration) *gate.Side {
+		s := side(time.Hour, time.Second)
+		s.Seen = &gate.Window{From: from, To: to, Step: step}
+		return s
+	}
+	const days = 24 * time.Hour
+	ever := &gate.Side{State: gate.NoData, From: time.Time{}.Add(time.Second), To: time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), Step: time.Millisecond}
+	for _, tc := range []struct {
+		name string
+		rec  gate.Record
+		says string // of an error
+	}{
+		{"usual", gate.Record{Metrics: []gate.MetricResult{{Candidate: side(time.Hour, time.Second), Stable: seen(begin, begin.Add(time.Hour), 0)}}}, ""},
+		{"not asked", gate.Record{Metrics: []gate.MetricResult{{Candidate: side(-time.Hour, 0)}}}, ""},
+		{"400 days", gate.Record{Metrics: []gate.MetricResult{{Candidate: side(400*days, time.Second)}}}, ""},
+		{"longer", gate.Record{Metrics: []gate.MetricResult{{Name: "errors", Candidate: side(400*days+1, time.Second)}}}, `no reading: metric "errors": the window from 2026-11-30T10:00:00Z to 2028-01-04T10:00:00Z is longer than 400 days`},
+		{"since ever", gate.Record{Metrics: []gate.MetricResult{{Candidate: ever}}}, "longer than 400 days"},
+		{"of the stable", gate.Record{Metrics: []gate.MetricResult{{Stable: ever}}}, "longer than 400 days"},
+		{"of the samples", gate.Record{Metrics: []gate.MetricResult{{Samples: &gate.Samples{Candidate: ever}}}}, "longer than 400 days"},
+		{"of the stable's samples", gate.Record{Metrics: []gate.MetricResult{{Samples: &gate.Samples{Stable: ever}}}}, "longer than 400 days"},
+		{"evaluated since ever", gate.Record{Metrics: []gate.MetricResult{{Candidate: seen(time.Time{}, begin, time.Second)}}}, "longer than 400 days"},
+		{"evaluated for ever", gate.Record{Metrics: []gate.MetricResult{{Candidate: seen(begin, ever.To, time.Second)}}}, "longer than 400 days"},
+		{"step below 0", gate.Record{Metrics: []gate.MetricResult{{Candidate: side(time.Hour, -1)}}}, "step is -1ns, expected 0 or more"},
+		{"evaluated step below 0", gate.Record{Metrics: []gate.MetricResult{{Candidate: seen(begin, begin, -time.Second)}}}, "step is -1s, expected 0 or more"},
+		{"1,000 metrics", gate.Record{Metrics: make([]gate.MetricResult, 1000), Health: config.Health{Metrics: make([]config.Metric, 1000)}}, ""},
+		{"more results", gate.Record{Metrics: make([]gate.MetricResult, 1001)}, "it has 1001 metrics, expected at most 1000"},
+		{"more rules", gate.Record{Health: config.Health{Metrics: make([]config.Metric, 1001)}}, "it has 1001 metrics, expected at most 1000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.rec.At, tc.rec.Verdict = begin, gate.Green
+			data, err := json.Marshal(tc.rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = recordOf(data)
+			if (err != nil) != (tc.says != "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v, expected %q", err, tc.says)
+			}
+		})
+	}
+}
+
+// A message holds few of many reasons and says how many it leaves out.
+func TestMessagesOfManyMetrics(t *testing.T) {
+	reasons := func(n int) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = fmt.Sprintf("metric m%d: worse; much", i+1)
+		}
+		return strings.Join(parts, "; ")
+	}
+	for n, want := range map[int]string{
+		1: reasons(1), 5: reasons(5), 6: reasons(5) + ", and 1 more", 1000: reasons(5) + ", and 995 more",
+	} {
+		if got := verdictOutcome(gate.Red, reasons(n)).Message; got != want {
+			t.Errorf("%d reasons: got %q, expected %q", n, got, want)
+		}
+	}
+	many := gate.Record{Verdict: gate.Red, Metrics: slices.Repeat([]gate.MetricResult{{Name: "m", Result: gate.Fail}}, 9)}
+	if got, want := differing(many), "red, m fail, m fail, m fail, m fail, and 5 more"; got != want {
+		t.Errorf("got %q, expected %q", got, want)
+	}
+}
+
 // What is wrong with a log beyond the limit keeps it from being judged; up to
 // it, it is said.
 func TestDoubts(t *testing.T) {
-	track := func(requests, abandoned int) wire.LogTrack {
-		return wire.LogTrack{Track: gate.Track{Requests: requests}, Abandoned: abandoned}
+	track := func(requests, abandoned int) gate.Track {
+		return gate.Track{Requests: requests, Abandoned: abandoned}
 	}
 	for _, tc := range []struct {
 		name     string
@@ -203,7 +276,10 @@ func TestDoubts(t *testing.T) {
 		{"more than 1 %", wire.LogCount{Lines: 199, Malformed: 2}, 0, true},
 		{"1 % of others", wire.LogCount{Requests: 200, Strays: 2}, 1, false},
 		{"more than 1 % of others", wire.LogCount{Requests: 199, Strays: 2}, 0, true},
-		{"none has a track", wire.LogCount{Requests: 9, Untracked: track(9, 0)}, 1, false},
+		{"1 % without a track", wire.LogCount{Requests: 200, Untracked: track(1, 1)}, 1, false},
+		{"more than 1 % without a track", wire.LogCount{Requests: 199, Untracked: track(1, 1)}, 0, true},
+		{"none has a track", wire.LogCount{Requests: 9, Untracked: track(9, 0)}, 0, true},
+		{"others, and without a track", wire.LogCount{Requests: 9, Strays: 4, Untracked: track(5, 0)}, 1, true},
 		{"half abandoned", wire.LogCount{Candidate: track(9, 9)}, 0, false},
 		{"more than half", wire.LogCount{Candidate: track(9, 10)}, 0, true},
 		{"more than half of the stable", wire.LogCount{Stable: track(0, 1)}, 0, true},
@@ -212,9 +288,9 @@ func TestDoubts(t *testing.T) {
 		{"small, the first line unfinished", wire.LogCount{Size: 50}, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			warnings, err := (&logFlags{maxMalformed: 1}).doubts(tc.seen)
-			if len(warnings) != tc.warnings || (err != nil) != tc.doubted {
-				t.Errorf("got %q and %v, expected %d warnings, doubted %v", warnings, err, tc.warnings, tc.doubted)
+			warnings, much := (&logFlags{maxMalformed: 1}).doubts(tc.seen)
+			if len(warnings) != tc.warnings || (much != nil) != tc.doubted {
+				t.Errorf("got %q and %v, expected %d warnings, doubted %v", warnings, much, tc.warnings, tc.doubted)
 			}
 		})
 	}

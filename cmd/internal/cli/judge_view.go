@@ -22,7 +22,7 @@ type judgeJSON struct {
 // judgedJSON is one metric. A figure that there is none of is null; what JSON
 // has no number for is text: "+Inf", "-Inf" or "NaN".
 type judgedJSON struct {
-	Name            string        `json:"name"`                     // of the metric; of an access log error_rate and p95
+	Name            string        `json:"name"`                     // of the metric; of an access log error_rate, p95 and abandoned
 	Result          gate.Result   `json:"result"`                   // pass, fail, inconclusive, error or skipped
 	Reason          string        `json:"reason"`                   // both sides and what decided, in words
 	U               *gate.Number  `json:"u"`                        // Mann-Whitney: pairs in which the candidate is above, ties count half
@@ -32,7 +32,7 @@ type judgedJSON struct {
 	ShiftInterval   []gate.Number `json:"shift_interval,omitempty"` // its interval, low and high
 	Ratio           *gate.Number  `json:"ratio"`                    // of means; 1 when both are 0, "+Inf" or "-Inf" when only the stable's is
 	Delta           *gate.Number  `json:"delta"`                    // candidate's mean − stable's
-	MeanCandidate   *gate.Number  `json:"mean_candidate"`           // of an access log the rate, 0 to 1, or the p95 in seconds
+	MeanCandidate   *gate.Number  `json:"mean_candidate"`           // of an access log the rate or part, 0 to 1, or the p95 in seconds
 	MeanStable      *gate.Number  `json:"mean_stable"`              // likewise
 	PointsCandidate int           `json:"points_candidate"`         // gaps are none; of an access log requests
 	PointsStable    int           `json:"points_stable"`            // likewise
@@ -113,6 +113,7 @@ func verdictWord(v gate.Verdict) string {
 }
 
 func verdictOutcome(v gate.Verdict, reason string) *runner.Outcome {
+	reason = few(strings.Split(reason, nextMetric), nextMetric)
 	switch verdictWord(v) {
 	case "pass":
 		return &runner.Outcome{Result: runner.Progress}
@@ -122,4 +123,17 @@ func verdictOutcome(v gate.Verdict, reason string) *runner.Outcome {
 		return &runner.Outcome{Result: runner.NotYet, Message: "not enough data: " + reason}
 	}
 	return &runner.Outcome{Result: runner.Unsure, Message: reason}
+}
+
+// nextMetric stands between the metrics of a reading's reason.
+const nextMetric = "; metric "
+
+// few joins the first of many parts: a message is for one glance, and the
+// report has them all.
+func few(parts []string, separator string) string {
+	const most = 5
+	if len(parts) <= most {
+		return strings.Join(parts, separator)
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(parts[:most], separator), len(parts)-most)
 }

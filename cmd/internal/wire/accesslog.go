@@ -27,21 +27,15 @@ type AccessLog struct {
 
 // LogCount is what a log holds.
 type LogCount struct {
-	Candidate, Stable LogTrack
+	Candidate, Stable gate.Track
 	Requests          int            // of any track
-	Untracked         LogTrack       // without a track, or with "-"
+	Untracked         gate.Track     // without a track, or with "-"
 	Strays            int            // of other tracks
 	Others            map[string]int // the same by value, those beyond a few as "others"
 	Lines, Malformed  int            // of the log, and of these not readable
 	Problem           error          // of one that was not
 	Cut               bool           // the log is longer than one reading goes through
 	Size              int64          // of the file, in bytes
-}
-
-// LogTrack is what a log holds of one track.
-type LogTrack struct {
-	gate.Track
-	Abandoned int // requests that the client left: none of the track's
 }
 
 // CountLog reads a log from end to end. The error is a fault of kind Invalid
@@ -126,7 +120,7 @@ func (c *logCounter) result(met api.Extent) LogCount {
 	return out
 }
 
-func trackOf(s *api.Stats) LogTrack {
+func trackOf(s *api.Stats) gate.Track {
 	p95, _ := s.Percentile(950) // 0 without durations
-	return LogTrack{gate.Track{Requests: s.Requests, Errors: s.Errors, Timed: s.Timed, P95: p95}, s.Abandoned}
+	return gate.Track{Requests: s.Requests, Errors: s.Errors, Timed: s.Timed, P95: p95, Abandoned: s.Abandoned}
 }

@@ -33,9 +33,9 @@ func TestCountLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := LogCount{
-		Candidate: LogTrack{gate.Track{Requests: 4, Errors: 1, Timed: 4, P95: 0.003}, 1},
-		Stable:    LogTrack{gate.Track{Requests: 1, Timed: 1, P95: 0.004}, 0},
-		Untracked: LogTrack{gate.Track{Requests: 1, Errors: 1, Timed: 1, P95: 0.001}, 1},
+		Candidate: gate.Track{Requests: 4, Errors: 1, Timed: 4, P95: 0.003, Abandoned: 1},
+		Stable:    gate.Track{Requests: 1, Timed: 1, P95: 0.004},
+		Untracked: gate.Track{Requests: 1, Errors: 1, Timed: 1, P95: 0.001, Abandoned: 1},
 		Requests:  14, Strays: 6, Others: map[string]int{"c": 1, "d": 1, "e": 1, "f": 1, "g": 1, "others": 1},
 		Lines: 15, Malformed: 1, Size: int64(len(strings.Join(lines, "\n"))),
 	}
