@@ -163,20 +163,14 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 		if out.Message != "" {
 			e.World.Say(line(out))
 		}
-		if out.Result == Approval && out.Step == o.Until {
-			return Outcome{Result: Reached, Step: out.Step, Until: out.Until, Message: "reached: " + out.Message}, nil
-		}
 		if ends(out) || e.DryRun {
-			return out, nil
+			return o.asked(out), nil
 		}
 		if out.Result == Progress {
 			continue
 		}
-		until, over := out.Until, o.MaxTime > 0 && out.Until.Sub(began) > o.MaxTime
-		if over && o.HandOver {
-			until = began.Add(o.MaxTime) // the next job waits no shorter
-		}
-		if o.NoWait || over && !e.World.Now().Before(until) || over && !o.HandOver {
+		until, over := o.waits(out.Until, began, e.World.Now())
+		if over {
 			return o.handedOver(out), nil
 		}
 		e.doing(line(out), until)
@@ -184,6 +178,29 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 			return out, err
 		}
 	}
+}
+
+// asked is how a run ends that was to go on until an approval is asked for.
+func (o RunOptions) asked(out Outcome) Outcome {
+	if out.Result == Approval && out.Step == o.Until {
+		out.Result, out.Message, out.Remedy = Reached, "reached: "+out.Message, ""
+	}
+	return out
+}
+
+// waits says until when a run that began then waits for something due at
+// until, or that its time is over.
+func (o RunOptions) waits(until, began, now time.Time) (time.Time, bool) {
+	end := began.Add(o.MaxTime)
+	switch {
+	case o.NoWait:
+		return until, true
+	case o.MaxTime == 0 || !until.After(end):
+		return until, false
+	case o.HandOver: // the next job waits no shorter
+		return end, !now.Before(end)
+	}
+	return until, true
 }
 
 // handedOver is how a run ends whose time is over.

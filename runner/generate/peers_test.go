@@ -38,12 +38,12 @@ func repository(t *testing.T, files []File) string {
 			t.Fatal(err)
 		}
 	}
-	run(t, dir, "git", "init", "-q", "-b", "main")
-	run(t, dir, "git", "add", ".")
-	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.test", "commit", "-q", "-m", "files")
-	run(t, dir, "git", "remote", "add", "origin", "https://gitlab.example.test/shop/shop.git")
-	run(t, dir, "git", "update-ref", "refs/remotes/origin/main", "HEAD")
-	run(t, dir, "git", "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+	git(t, dir, "init", "-q", "-b", "main")
+	git(t, dir, "add", ".")
+	git(t, dir, "-c", "user.name=t", "-c", "user.email=t@example.test", "commit", "-q", "-m", "files")
+	git(t, dir, "remote", "add", "origin", "https://gitlab.example.test/shop/shop.git")
+	git(t, dir, "update-ref", "refs/remotes/origin/main", "HEAD")
+	git(t, dir, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
 	return dir
 }
 
@@ -54,10 +54,14 @@ func run(t *testing.T, dir, name string, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
-	if name == "git" && err != nil {
-		t.Fatalf("git %v: %v\n%s", args, err, out.String())
-	}
 	return out.String(), err
+}
+
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	if out, err := run(t, dir, "git", args...); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
 }
 
 // TestActionlint: actionlint finds nothing in any workflow, but the key queue
