@@ -129,6 +129,9 @@ func TestFaults(t *testing.T) {
 				if f, _ := errors.AsType[*providers.Fault](err); name == "429" && f.After != time.Minute {
 					t.Errorf("not before %v, expected a minute", f.After)
 				}
+				if n := len(s.Requests()); slices.Contains([]providers.Kind{providers.Denied, providers.NotFound, providers.Throttled}, tc.kind) && n != 1 {
+					t.Errorf("%d requests, expected one: asking on is of no use", n)
+				}
 				posts := slices.DeleteFunc(s.Requests(), func(r string) bool { return !strings.HasPrefix(r, "POST") })
 				if len(posts) > 1 || len(s.Requests()) > 6 {
 					t.Errorf("requests %q: too many, or what makes something is repeated", s.Requests())
@@ -165,6 +168,7 @@ func TestUnusableOptions(t *testing.T) {
 		"plain http":      {func(o *Options) { o.BaseURL = "http://gitlab.example/api/v4" }, providers.Invalid, "plain http"},
 		"no project":      {func(o *Options) { o.Project = 0 }, providers.Invalid, "project 0"},
 		"no token":        {func(o *Options) { o.Token = providers.Secret{} }, providers.Denied, "no usable token"},
+		"token of words":  {func(o *Options) { o.Token = providers.NewSecret("to be set") }, providers.Denied, "no usable token"},
 		"two-line header": {func(o *Options) { o.Token = providers.NewSecret("a\nX: b") }, providers.Denied, "no usable token"},
 	}
 	for name, tc := range cases {
@@ -209,17 +213,20 @@ func TestPages(t *testing.T) {
 	if err != nil || len(jobs) != 250 || jobs[0].ID != 250 || jobs[249].ID != 1 || len(s.Requests()) != 3 {
 		t.Errorf("%d jobs by %d requests, error %v", len(jobs), len(s.Requests()), err)
 	}
+	const one = `{"id":1,"name":"a","status":"success","created_at":"2026-11-30T12:00:00Z","pipeline":{"id":17}}`
 	for name, change := range map[string]func(*gitlabtest.Server){
 		"more than is read": func(s *gitlabtest.Server) { s.Jobs = many(30); s.PerPage = 1 },
 		"a later page is lost": func(s *gitlabtest.Server) {
 			s.Jobs = many(150)
 			s.Failures = []gitlabtest.Failure{{Method: "GET", Skip: 1, Status: 403}}
 		},
+		"a page is skipped": func(s *gitlabtest.Server) {
+			s.Failures = []gitlabtest.Failure{{Method: "GET", Times: 1, Status: 200, Body: "[" + one + "]", Header: http.Header{"X-Next-Page": {"3"}}}}
+		},
 		"pages without end": func(s *gitlabtest.Server) {
 			s.Failures = []gitlabtest.Failure{{Method: "GET", Status: 200, Body: "[]", Header: http.Header{"X-Next-Page": {"1"}}}}
 		},
 		"a full page that says nothing of a next": func(s *gitlabtest.Server) {
-			one := `{"id":1,"name":"a","status":"success","created_at":"2026-11-30T12:00:00Z","pipeline":{"id":17}}`
 			s.Failures = []gitlabtest.Failure{{Method: "GET", Status: 200, Body: "[" + strings.Repeat(one+",", 99) + one + "]"}}
 		},
 	} {

@@ -61,7 +61,7 @@ func TestReviews(t *testing.T) {
 			[]gitlabtest.Trigger{{Pipeline: 17, Child: 18, Project: gitlabtest.Project}}, nil, []ci.Review{approved},
 		},
 		"deployment rejected": {
-			inChild, []gitlabtest.Job{manual(1, 17, "build", "success", "eve"), manual(181, 18, "deploy", "failed", "eve")}, nil,
+			inChild, []gitlabtest.Job{manual(4000, 17, "build", "success", "eve"), manual(181, 18, "deploy", "failed", "eve")}, nil,
 			[]gitlabtest.Deployment{rejected}, []ci.Review{{Environment: "prod", State: ci.Rejected, Who: "bob", Comment: "not today"}},
 		},
 		"deployment waits": {

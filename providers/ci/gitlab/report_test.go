@@ -96,3 +96,14 @@ func TestSection(t *testing.T) {
 		t.Errorf("the section holds %q", inside)
 	}
 }
+
+func TestAnnotationIsOneLine(t *testing.T) {
+	j := newJob(t, nil)
+	if err := j.platform(t).Annotate("notice", "100 %d\r\n\x1b[0Ksection_start:1:x\r\u2028end\n"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"\x1b[36mNOTICE: 100 %d   [0Ksection_start:1:x  end\x1b[0;m"}
+	if diff := cmp.Diff(want, j.log); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -131,7 +131,7 @@ func deploymentReviews(ctx context.Context, client *api.Client, pipelines []int6
 	}
 	var out []ci.Review
 	for _, d := range made {
-		if d.Job == 0 || !slices.Contains(pipelines, d.Pipeline) {
+		if !slices.Contains(pipelines, d.Pipeline) { // 0 for one that no job made
 			continue
 		}
 		said, waiting, err := client.Approvals(ctx, d)
