@@ -104,6 +104,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestGeneratedComponent keeps the repository's CI/CD component fresh.
+func TestGeneratedComponent(t *testing.T) {
+	f, err := Component()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("../..", f.Path), f.Text)
+}
+
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {

@@ -23,9 +23,8 @@ type GitLabOptions struct {
 // gitlab is GitLabOptions with what follows from them for one environment.
 type gitlab struct {
 	GitLabOptions
-	Child  string        // path of the child pipeline's file
-	Delay  time.Duration // of the retire job
-	State  string        // argument that names the state, "" for the file's
+	Child  string // path of the child pipeline's file
+	Delay  string // of the retire job
 	Stages []string
 }
 
@@ -49,12 +48,9 @@ func GitLab(envs []Environment, o GitLabOptions) ([]File, error) {
 			return nil, err
 		}
 		opts := gitlab{GitLabOptions: o, Child: gitlabFolder + "manent-" + v.Slug + ".rollout.yml", Stages: make([]string, len(jobs))}
-		opts.Delay = min(v.Scaledown+time.Minute, longestDelay)
+		opts.Delay = fmt.Sprintf("%d minutes", minutes(min(v.Scaledown+time.Minute, longestDelay)))
 		for i, j := range jobs {
 			opts.Stages[i] = j.ID
-		}
-		if v.InRepo {
-			opts.State = ` --state "git:$CI_PROJECT_URL.git"`
 		}
 		p := page{Envs: []view{v}, View: v, Digest: v.Digest, Opts: opts, Jobs: jobs, Call: o.Call}
 		for _, f := range []struct{ path, template string }{
@@ -84,4 +80,18 @@ func (o GitLabOptions) check() error {
 		}
 	}
 	return nil
+}
+
+// Component is the CI/CD component for those who include the parent's jobs from
+// a catalog: the same jobs, with inputs in place of a configuration. The child
+// pipeline is generated in any case.
+func Component() (File, error) {
+	in := func(name string) string { return "$[[ inputs." + name + " ]]" }
+	o := gitlab{
+		GitLabOptions: GitLabOptions{MaxTime: 150 * time.Minute, Image: in("image")},
+		Child:         in("rollout"), Delay: in("retire-after"),
+	}
+	v := view{Key: in("key"), Name: in("environment"), File: in("config"), Slug: in("name")}
+	text, err := write("gitlab-component.tmpl", page{View: v, Opts: o})
+	return File{Path: "templates/rollout.yml", Text: text}, err
 }

@@ -138,6 +138,20 @@ func TestGitLabSchema(t *testing.T) {
 	if seen == 0 {
 		t.Error("no pipeline was looked at")
 	}
+	component, err := Component()
+	if err != nil {
+		t.Fatal(err)
+	}
+	include := `
+include:
+  - local: templates/rollout.yml
+    inputs: {key: shop/web/prod, environment: prod, config: envconfig/shop/web/prod.yml, rollout: child.yml, image: example.test/manent}
+`
+	child := File{Path: "child.yml", Text: "a: {script: [x]}\n"}
+	out, err := run(t, repository(t, []File{{Path: ".gitlab-ci.yml", Text: include}, component, child}), local, "--list-all")
+	if err != nil || !strings.Contains(out, "json schema validated") || !strings.Contains(out, "manent-rollout-retire ") {
+		t.Errorf("component: %v\n%s", err, out)
+	}
 	if out, err := run(t, repository(t, []File{{Path: ".gitlab-ci.yml", Text: "a: {script: [x], retry: {max: 7}}\n"}}), local, "--list"); err == nil {
 		t.Errorf("a wrong pipeline passes: %s", out)
 	}

@@ -46,7 +46,7 @@ func TestApprovalScript(t *testing.T) {
 			note := filepath.Join(dir, "note")
 			cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "NOTE="+note, "EXITS="+row.exits,
-				"DECISION="+row.decision, "VERSION=2.0 --force", "CI_PROJECT_URL=https://gitlab.test/shop/shop")
+				"DECISION="+row.decision, "VERSION=2.0 --force")
 			code := 0
 			if err := cmd.Run(); err != nil {
 				exit, ok := errors.AsType[*exec.ExitError](err)
