@@ -181,10 +181,10 @@ func together(all []view) string {
 // write fills a template in.
 func write(name string, p page) (string, error) {
 	p.Mark = mark
+	platform, _, _ := strings.Cut(strings.TrimSuffix(name, ".tmpl"), "-")
 	t, err := template.New(name).Funcs(template.FuncMap{
 		"q": quote, "sh": shell, "minutes": minutes, "limit": limit, "job": page.job, "about": page.about,
-	}).
-		ParseFS(templates, "templates/*.tmpl")
+	}).ParseFS(templates, "templates/head.tmpl", "templates/"+platform+"*.tmpl")
 	if err != nil {
 		return "", fmt.Errorf("templates: %w", err)
 	}
