@@ -64,7 +64,10 @@ func (a *app) generateGitHub(more []string, o generate.GitHubOptions, f fileSetF
 		if commit == "" || modified {
 			return view{}, need("--action manent/action@COMMIT", "this build does not know the commit of a release to pin the action by")
 		}
-		o.Action, o.Release = "manent/action@"+commit, a.version
+		o.Action = "manent/action@" + commit
+		if strings.HasPrefix(a.version, "v") {
+			o.Release = a.version
+		}
 	}
 	if o.Schedule == "" {
 		o.Schedule = map[string]string{generate.Dispatch: "*/5 * * * *"}[o.Mode]
