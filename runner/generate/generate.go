@@ -101,7 +101,7 @@ type view struct {
 	InRepo                bool     // the state is a ref of this repository
 	Digest                string
 	OnCancel              string
-	Orphan, Expires       string
+	Orphan                string
 	Scaledown             time.Duration
 	Reviews               []string
 }
@@ -114,7 +114,7 @@ func viewOf(e Environment, bad func(string) string) (view, error) {
 	v := view{
 		Environment: e, Key: e.Config.Key(), Name: e.Config.Environment, File: e.File, Digest: digest,
 		Slug: slug(e.Config.Application + "-" + e.Config.Environment), InRepo: e.Config.State == "" || e.Config.State == "git",
-		OnCancel: e.Config.Rollout.OnCancel, Orphan: e.Config.Rollout.OrphanAfter.String(), Expires: e.Config.Rollout.ApprovalTimeout.String(),
+		OnCancel: e.Config.Rollout.OnCancel, Orphan: e.Config.Rollout.OrphanAfter.String(),
 		Scaledown: e.Config.Rollout.Traffic.ScaleDownDelay.Std(),
 	}
 	if why := bad(e.File); why != "" {

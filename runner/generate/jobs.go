@@ -18,7 +18,6 @@ type Job struct {
 	Approval string // step that it answers; "" for a call of run
 	HandOver bool   // the next job goes on where this one's time is over
 	Last     bool   // it succeeds only if the version serves
-	First    bool
 	Needs    string // job in front
 }
 
@@ -58,7 +57,6 @@ func Jobs(p plan.Plan, granularity string, most time.Duration) ([]Job, error) {
 	}
 	unique(jobs)
 	for i := range jobs {
-		jobs[i].First = i == 0
 		if i > 0 {
 			jobs[i].Needs = jobs[i-1].ID
 		}
