@@ -96,6 +96,34 @@ func TestActionlint(t *testing.T) {
 	}
 }
 
+// TestActionHasTheInputs: beside the action itself actionlint knows its inputs,
+// and finds none in the generated files that is not among them.
+func TestActionHasTheInputs(t *testing.T) {
+	linter := tool(t, "actionlint")
+	action, err := os.ReadFile("../../action.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{Environments, Dispatch} {
+		env := read(t, "canary", nil)
+		if mode == Dispatch {
+			env = read(t, "canary", byResume)
+		}
+		files, err := GitHub([]Environment{env}, githubOptions(func(o *GitHubOptions) { o.Mode, o.Action, o.Release = mode, "./", "" }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, File{Path: "action.yml", Text: string(action)})
+		if out, err := run(t, repository(t, files), linter, "-no-color", "-oneline"); err != nil {
+			t.Errorf("%s: %v\n%s", mode, err, out)
+		}
+		files[0].Text = strings.ReplaceAll(files[0].Text, "config:", "configuration:")
+		if out, err := run(t, repository(t, files), linter, "-no-color", "-oneline"); err == nil {
+			t.Errorf("%s: an input that is not there passes: %s", mode, out)
+		}
+	}
+}
+
 // TestZizmor: zizmor finds nothing in any workflow at its default severity.
 func TestZizmor(t *testing.T) {
 	linter, all := tool(t, "zizmor"), cases(t)
