@@ -94,8 +94,8 @@ func (c *checker) statistics(path string, m Metric) {
 	if m.Alpha <= 0 || m.Alpha >= 1 {
 		c.wrong(path+".alpha", "", "alpha is %v, expected above 0 and below 1", m.Alpha)
 	}
-	if m.Step < Duration(time.Second) {
-		c.wrong(path+".step", "", "step is %s, expected the time between two points, 1s or more", m.Step)
+	if m.Step < Duration(100*time.Millisecond) {
+		c.wrong(path+".step", "", "step is %s, expected the time between two points, 100ms or more", m.Step)
 	}
 	if m.MinPoints < 1 {
 		c.wrong(path+".minPoints", "", "minPoints is %d, expected 1 or more", m.MinPoints)
