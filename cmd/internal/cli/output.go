@@ -13,7 +13,8 @@ package cli
 //   - Warnings are "manent: warning: …" on stderr.
 //   - While it waits, a terminal gets one live line, anything else one line a
 //     minute.
-//   - Nothing is printed that holds a secret manent has resolved.
+//   - Nothing is printed that holds a secret manent has resolved, and no line
+//     that a pipeline's runner would take for a command, see harmless.
 
 import (
 	"encoding/json"
@@ -138,7 +139,7 @@ func (a *app) showJSON(verb string, v view, end ending, err error) {
 		a.complain("manent: internal: "+bad.Error(), "")
 		return
 	}
-	a.print(string(data))
+	a.print(harmlessJSON(data))
 }
 
 func (a *app) callJSON(verb string, v view, end ending, err error) callJSON {
@@ -160,13 +161,13 @@ func (a *app) callJSON(verb string, v view, end ending, err error) callJSON {
 }
 
 // print writes a result to stdout.
-func (a *app) print(text string) { _, _ = fmt.Fprintln(a.stdout, a.redactor.Clean(text)) }
+func (a *app) print(text string) { _, _ = fmt.Fprintln(a.stdout, harmless(a.redactor.Clean(text))) }
 
 // complain writes a message to stderr, its hint on a line of its own.
 func (a *app) complain(message, hint string) {
-	_, _ = fmt.Fprintln(a.stderr, a.redactor.Clean(message))
+	_, _ = fmt.Fprintln(a.stderr, harmless(a.redactor.Clean(message)))
 	if hint != "" {
-		_, _ = fmt.Fprintln(a.stderr, a.redactor.Clean("hint: "+a.runnable(hint)))
+		_, _ = fmt.Fprintln(a.stderr, harmless(a.redactor.Clean("hint: "+a.runnable(hint))))
 	}
 }
 

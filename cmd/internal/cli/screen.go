@@ -41,7 +41,7 @@ type screen struct {
 func (s *screen) say(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	line = s.redactor.Clean(line)
+	line = harmless(s.redactor.Clean(line))
 	if line == s.last {
 		return
 	}
@@ -54,8 +54,8 @@ func (s *screen) say(line string) {
 func (s *screen) begin(what string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if what != s.doing {
-		s.doing, s.since = s.redactor.Clean(what), s.now()
+	if what = harmless(s.redactor.Clean(what)); what != s.doing {
+		s.doing, s.since = what, s.now()
 	}
 	s.until = until
 }
