@@ -41,13 +41,14 @@ func (p *platform) Reviews(ctx context.Context, run state.RunRef) ([]ci.Review, 
 }
 
 // Track implements ci.Deployments. A rollout's deployment is the one of its
-// environment whose task names it, so that any later process finds it again.
+// environment whose task names it, so that any later process finds it again. A
+// run other than that of d.URL does not know the commit, and makes none.
 func (p *platform) Track(ctx context.Context, d ci.Deployment) error {
 	want, err := p.status(d)
 	if err != nil {
 		return err
 	}
-	t, err := p.tracker(d)
+	t, err := p.tracker(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -88,9 +89,10 @@ type tracker struct {
 	client *github.Client
 	repo   github.Repo
 	new    github.NewDeployment
+	absent error // why this run does not make it; nil if it does
 }
 
-func (p *platform) tracker(d ci.Deployment) (*tracker, error) {
+func (p *platform) tracker(ctx context.Context, d ci.Deployment) (*tracker, error) {
 	repo, err := p.repo()
 	if err != nil {
 		return nil, err
@@ -106,8 +108,19 @@ func (p *platform) tracker(d ci.Deployment) (*tracker, error) {
 	if ref == "" {
 		return nil, p.fault("deployment", providers.Invalid, errors.New("GITHUB_SHA is not set, expected the commit of the run"))
 	}
+	me, err := p.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var absent error
+	if d.URL != "" && d.URL != me.URL {
+		absent = &providers.Fault{
+			Provider: name, Op: "deployment", Kind: providers.NotFound, Err: fmt.Errorf("rollout %s has none in %s", d.Rollout, d.Environment),
+			Hint: "the run that began the rollout makes it, since it knows the commit",
+		}
+	}
 	client, err := p.client()
-	return &tracker{client: client, repo: repo, new: github.NewDeployment{
+	return &tracker{client: client, repo: repo, absent: absent, new: github.NewDeployment{
 		Ref: ref, Environment: d.Environment, Task: "manent:" + d.Rollout, Description: p.line(d.Description),
 		Payload: map[string]string{"rollout": d.Rollout, "version": d.Version},
 	}}, err
@@ -120,6 +133,9 @@ func (t *tracker) deployment(ctx context.Context) (int64, error) {
 	id, err := t.find(ctx)
 	if err != nil || id != 0 {
 		return id, err
+	}
+	if t.absent != nil {
+		return 0, t.absent
 	}
 	made, err := t.client.CreateDeployment(ctx, t.repo, t.new)
 	if !mayHaveLanded(err) {

@@ -2,6 +2,7 @@ package github
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -311,6 +312,7 @@ func TestTrackRefuses(t *testing.T) {
 		"no rollout":        {nil, change(func(d *ci.Deployment) { d.Rollout = "" }), providers.Invalid, "no rollout"},
 		"no environment":    {nil, change(func(d *ci.Deployment) { d.Environment = "" }), providers.Invalid, "no environment"},
 		"URL":               {nil, change(func(d *ci.Deployment) { d.URL = "javascript:alert(1)" }), providers.Invalid, "URL of the run"},
+		"of another run":    {nil, change(func(d *ci.Deployment) { d.URL = "https://github.com/shop/web/actions/runs/16" }), providers.NotFound, "rollout 20261130-r1 has none in prod"},
 		"no URL":            {nil, change(func(d *ci.Deployment) { d.URL = "" }), 0, ""},
 	}
 	for name, tc := range cases {
@@ -324,6 +326,17 @@ func TestTrackRefuses(t *testing.T) {
 				t.Errorf("%d deployments", made)
 			}
 		})
+	}
+}
+
+// TestTrackFromAnotherRun: a schedule that ends a rollout finds what the run
+// that began it has made.
+func TestTrackFromAnotherRun(t *testing.T) {
+	s := api.New(t)
+	track(t, on(t, s, nil), rollout(ci.InProgress, "5 %"))
+	track(t, on(t, s, map[string]string{"GITHUB_RUN_ID": "18"}), rollout(ci.Failed, "returned"))
+	if shown := s.Shown(); len(shown) != 1 || !strings.Contains(fmt.Sprint(shown), "failure") {
+		t.Errorf("shown: %v", shown)
 	}
 }
 
