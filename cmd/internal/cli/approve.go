@@ -58,7 +58,7 @@ who gave it is recorded, and a job that nobody was asked about approves nothing.
 	f.flags(cmd, true)
 	cmd.Flags().BoolVar(&f.once, "once", false, "end with 0, too, when this planned approval was given before or takes no part in the rollout")
 	cmd.Flags().StringVar(&f.review, "review", "", "`ENVIRONMENT` of the pipeline's platform whose review in this run is the yes")
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.approve(ctx, f) })
+	return a.acting(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.approve(ctx, f) })
 }
 
 func (a *app) approve(ctx context.Context, f wordFlags) (view, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/ci"
 	"github.com/manent/action/providers/store"
+	"github.com/manent/action/state"
 )
 
 // Main runs the process's command line and returns its exit code.
@@ -68,9 +69,11 @@ type app struct {
 	redactor *providers.Redactor
 	screen   *screen
 	host     wire.Host
-	pipeline ci.Platform // see platform
-	asks     bool        // there is a person at stdin who can answer
-	closers  []io.Closer // of stores
+	pipeline ci.Platform  // see platform
+	drives   []drive      // see inform
+	me       state.RunRef // this run, once an engine was made
+	asks     bool         // there is a person at stdin who can answer
+	closers  []io.Closer  // of stores
 	code     int
 }
 

@@ -166,6 +166,7 @@ func (a *app) engine(ctx context.Context, p place) (*runner.Engine, error) {
 		}
 		return a.host.Connect(base, cfg)
 	}
+	a.drives = append(a.drives, drive{place: p, engine: e})
 	return e, nil
 }
 
@@ -175,6 +176,7 @@ func (a *app) world(ctx context.Context, platform ci.Platform) (runner.World, er
 	if err != nil {
 		return runner.World{}, err
 	}
+	a.me = owner
 	return runner.World{
 		Now: a.now, Sleep: a.screen.sleep, Say: a.screen.say, Doing: a.screen.begin, NewID: a.newID,
 		Process: runner.Process{

@@ -23,7 +23,7 @@ candidate.`,
 	}
 	f.flags(cmd, true)
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "end instead of waiting")
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.back(ctx, "reject", f) })
+	return a.acting(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.back(ctx, "reject", f) })
 }
 
 // back records the decision and drives the return to its end.

@@ -29,7 +29,7 @@ when there is still something to wait for, or a rollout's own job is at work.`,
   manent resume -c envconfig/shop/web/prod.yml`,
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing, print what would be done")
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.resume(ctx, dryRun) })
+	return a.acting(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.resume(ctx, dryRun) })
 }
 
 // resume goes through all environments; one that fails keeps no other one.
@@ -88,6 +88,9 @@ func (a *app) resumeOne(ctx context.Context, p place, dryRun bool) (outs []runne
 	outs, err = e.Resume(ctx)
 	if held, ok := errors.AsType[*runner.HeldError](err); ok {
 		return append(outs, busy(doc.Rollout, held)), nil
+	}
+	if len(outs) == 0 && err == nil {
+		a.drives = a.drives[:len(a.drives)-1] // nothing to tell of
 	}
 	return outs, err
 }

@@ -17,5 +17,5 @@ and drives it like run. A failed attempt is never retried unasked.`,
 		Example: "  manent retry -c envconfig/shop/web/prod.yml --version 2.0",
 	}
 	f.flags(cmd)
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.run(ctx, f) })
+	return a.acting(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.run(ctx, f) })
 }

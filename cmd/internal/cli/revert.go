@@ -34,7 +34,7 @@ its run was cancelled or has failed, and acts only where that asks for it:
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "end instead of waiting")
 	cmd.Flags().StringVar(&f.after, "after", "", "`RESULT` of the run's jobs, cancelled or failure: act only as that asks for")
 	cmd.Flags().BoolVar(&f.reviews, "reviews", false, "with --after, ask the pipeline's platform whether a reviewer said no to the open approval")
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) {
+	return a.acting(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) {
 		if f.after != "" {
 			return a.settle(ctx, f)
 		}

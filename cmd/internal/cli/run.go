@@ -44,13 +44,17 @@ something else by now, run names the keys and goes on with the pinned ones;
 It ends with 2 when a planned approval is open: approve, and call it again. With
 --until and its name it ends with 0 once the approval has been asked for.
 Later steps of the pipeline get exit, result, step, rollout, version, status and
-until as outputs, on the platform "local" in the file MANENT_RESULT.`,
+until as outputs, on the platform "local" in the file MANENT_RESULT. Its page
+shows how the rollout stands: on GitHub the job's summary, elsewhere the file
+MANENT_SUMMARY. On GitHub the rollout is one deployment, too, in the environment
+<application>-<environment>, which needs GITHUB_TOKEN and deployments: write;
+MANENT_TRACK=0 turns it off, and MANENT_TRACK=1 on for GitLab.`,
 		Example: `  manent run -c envconfig/shop/web/prod.yml --version 2.0
   manent run -c envconfig/shop/web/prod.yml --version 2.0 --until approval@25
   manent run -c envconfig/shop/web/prod.yml --version 2.0 --until 25% --max-time 50m`,
 	}
 	f.flags(cmd)
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.run(ctx, f) })
+	return a.acting(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.run(ctx, f) })
 }
 
 // flags adds those that run and retry share.

@@ -22,7 +22,7 @@ way back. It ends with 0 when a step was done, and otherwise like run. With
 	w.flags(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "read everything, write nothing, print what would be done")
 	cmd.Flags().BoolVar(&f.force, "force", false, "let a run go on that is older than the newest one")
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) {
+	return a.acting(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) {
 		if w.rollout != "" || w.owner != "" {
 			return a.stepOf(ctx, w, f.dryRun)
 		}

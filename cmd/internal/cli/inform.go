@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/ci"
+	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/report"
+	"github.com/manent/action/state"
+)
+
+const (
+	trackLimit = 20 * time.Second // of one deployment
+	lateLimit  = 2 * time.Second  // of all, after a signal: the next one ends the process
+)
+
+// Names of platforms that are told less.
+const (
+	shell  = "local"  // a person sees the messages themselves
+	gitlab = "gitlab" // its generated pipeline has a job whose deployment it is
+)
+
+// trackVariable says whether a rollout is shown as a deployment of the
+// platform: 1 or 0. Without it GitHub shows one and GitLab does not, where a
+// job with environment:action:start makes one already.
+const trackVariable = "MANENT_TRACK"
+
+// drive is an environment that this call has made an engine for.
+type drive struct {
+	place  place
+	engine *runner.Engine
+}
+
+// acting makes a command of a function that acts on a rollout: what it came to
+// is shown on the pipeline's page, too.
+func (a *app) acting(cmd *cobra.Command, do func(ctx context.Context, args []string) (view, error)) *cobra.Command {
+	return a.verb(cmd, func(ctx context.Context, args []string) (view, error) {
+		v, err := do(ctx, args)
+		if bad := a.inform(ctx, v, err); bad != nil {
+			a.worry(bad)
+		}
+		return v, err
+	})
+}
+
+// inform tells the platform how a call ended. Nothing of it changes how: what
+// the platform refuses is a warning.
+func (a *app) inform(ctx context.Context, v view, failed error) (err error) {
+	defer defect(&err)
+	a.screen.done()
+	if len(a.drives) > 0 && a.drives[0].engine.DryRun {
+		return nil
+	}
+	p, err := a.platform()
+	if err != nil {
+		return nil // nobody to tell; the call has said so
+	}
+	me := a.me
+	if me.Platform == "" {
+		if me, err = p.Identity(ctx); err != nil {
+			return nil // the same: no call acts without
+		}
+	}
+	if me.Platform != shell {
+		err = a.annotate(p, v, failed)
+	} else if a.getenv("MANENT_SUMMARY") == "" {
+		return nil
+	}
+	return errors.Join(err, a.present(ctx, p, me, failed))
+}
+
+// annotate says what somebody has to do something about.
+func (a *app) annotate(p ci.Platform, v view, failed error) error {
+	end, asked := ending{}, false
+	switch {
+	case failed != nil:
+		end = endingOfError(failed)
+	case v.Outcome != nil:
+		end, asked = endingOf(*v.Outcome), v.Outcome.Result == runner.Approval
+	}
+	level := levelOf(end.Code, asked)
+	if level == "" {
+		return nil
+	}
+	message := word(end.Code) + ": " + end.Message
+	if problems, ok := errors.AsType[*problemsError](failed); ok {
+		for _, problem := range problems.problems {
+			message += "\n" + problem.String()
+		}
+	}
+	if end.Hint != "" {
+		message += "\nhint: " + a.runnable(end.Hint)
+	}
+	return p.Annotate(level, a.redactor.Clean(message))
+}
+
+// levelOf is how loudly an ending is shown, "" for not at all: a wait is no
+// news, but for an approval that has just been asked for.
+func levelOf(code int, asked bool) string {
+	switch {
+	case code == exitDone || code == exitNotYet && !asked:
+		return ""
+	case code == exitNotYet:
+		return "notice"
+	case code == exitPaused:
+		return "warning"
+	}
+	return "error"
+}
+
+// present shows the environments that the call was about, as they are now.
+func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, failed error) error {
+	interrupted := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx)
+	if interrupted {
+		late, cancel := context.WithTimeout(ctx, lateLimit)
+		defer cancel()
+		ctx = late
+	}
+	var bad []error
+	var pages []string
+	for _, d := range a.drives {
+		doc, err := a.document(ctx, d.place)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("summary of %s: %w", d.place.key, err))
+			continue
+		}
+		pages = append(pages, a.page(doc))
+		if !interrupted && a.tracks(me, doc.Rollout, failed) {
+			bad = append(bad, track(ctx, p, doc))
+		}
+	}
+	if len(pages) > 0 {
+		bad = append(bad, p.Summary(strings.Join(pages, "\n")))
+	}
+	return errors.Join(bad...)
+}
+
+// page is the summary of one environment, with commands that work as printed.
+func (a *app) page(doc *state.Document) string {
+	next := a.next(doc)
+	for i, command := range next.Commands {
+		next.Commands[i] = a.runnable(command)
+	}
+	return report.Summary(report.Status{Document: doc, Next: next}, a.now().UTC(), a.redactor.Clean)
+}
+
+// tracks reports whether a rollout is this call's to show as a deployment:
+// not where another one's was in the way, nor one of another repository.
+func (a *app) tracks(me state.RunRef, r *state.Rollout, failed error) bool {
+	wanted := a.getenv(trackVariable)
+	if r == nil || wanted == "0" || wanted != "1" && me.Platform == gitlab {
+		return false
+	}
+	_, held := errors.AsType[*runner.HeldError](failed)
+	return !held && r.Owner.Platform == me.Platform && r.Owner.Repository == me.Repository
+}
+
+// track tells a platform that shows deployments how the rollout stands.
+func track(ctx context.Context, p ci.Platform, doc *state.Document) error {
+	shows, ok := p.(ci.Deployments)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, trackLimit)
+	defer cancel()
+	return shows.Track(ctx, deployment(doc))
+}
+
+// deployment is a rollout as a platform shows it. Its environment there is
+// "<application>-<environment>": the environment's own name is that of the
+// jobs that roll out, and the platform makes a deployment for each of them.
+func deployment(doc *state.Document) ci.Deployment {
+	r := doc.Rollout
+	_, name, _ := strings.Cut(doc.Key, "/")
+	return ci.Deployment{
+		Rollout: r.ID, Began: r.Started, Version: r.Version, URL: r.Owner.URL,
+		Environment: strings.ReplaceAll(name, "/", "-"),
+		State:       deploymentState(r.Status), Description: report.StatusLine(doc),
+	}
+}
+
+func deploymentState(s state.Status) ci.DeploymentState {
+	switch s {
+	case state.Completed:
+		return ci.Succeeded
+	case state.Returned, state.Stopped:
+		return ci.Failed
+	case state.Waiting, state.Paused, state.Drifted:
+		return ci.Waiting
+	}
+	return ci.InProgress
+}
+
+// worry writes each of several warnings to stderr, with what to do about it.
+func (a *app) worry(err error) {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range all.Unwrap() {
+			a.worry(one)
+		}
+		return
+	}
+	a.complain("manent: warning: "+err.Error(), providers.HintOf(err))
+}
