@@ -9,10 +9,13 @@ import (
 
 // marked writes a text into Markdown so that it shows as it is: on one line,
 // with at most so many characters, and without a meaning to Markdown or HTML.
-// < > & | become entities, the rest gets a backslash.
-func marked(text string, most int) string {
+func marked(text string, most int) string { return escaped(cutRunes(plain(text), most)) }
+
+// escaped makes < > & | entities and puts a backslash before the rest of what
+// Markdown could take for something.
+func escaped(text string) string {
 	var b strings.Builder
-	for _, r := range cutRunes(plain(text), most) {
+	for _, r := range text {
 		switch {
 		case strings.ContainsRune("<>&|", r):
 			fmt.Fprintf(&b, "&#%d;", r)

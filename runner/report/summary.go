@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/manent/action/runner/gate"
 	"github.com/manent/action/state"
 )
 
@@ -26,9 +27,10 @@ const cutNotice = "\n*Cut here: a summary has at most 64 KiB. `manent status` sh
 // Summary shows the current or the last rollout as Markdown: for a person who
 // opens a pipeline's run, what it came to first. Reasons hold text of metric
 // systems and of users, so that no value has a meaning to Markdown or HTML.
-// clean takes the secrets out of a value, before it is cut or escaped.
-func Summary(s Status, now time.Time, clean func(string) string) string {
-	m := summary{clean: clean, now: now}
+// seen is the reading that decided (Deciding) as stored, nil for none. clean
+// takes the secrets out of a value, before it is cut or escaped.
+func Summary(s Status, seen *gate.Record, now time.Time, clean func(string) string) string {
+	m := summary{clean: clean, now: now, seen: seen}
 	r := s.Rollout
 	m.head(s.Key, r)
 	if r != nil {
@@ -37,6 +39,7 @@ func Summary(s Status, now time.Time, clean func(string) string) string {
 	}
 	m.next(s.Next)
 	if r != nil {
+		m.decided(r)
 		m.stages(r)
 		m.decisions(r)
 	}
@@ -47,6 +50,7 @@ func Summary(s Status, now time.Time, clean func(string) string) string {
 type summary struct {
 	clean func(string) string
 	now   time.Time
+	seen  *gate.Record
 	lines []string
 }
 
@@ -56,6 +60,22 @@ func (m *summary) add(format string, args ...any) {
 
 func (m *summary) text(value string, most int) string { return marked(m.clean(value), most) }
 func (m *summary) code(value string, most int) string { return code(m.clean(value), most) }
+
+// words is a text in which manent itself sets commands between backticks.
+func (m *summary) words(value string, most int) string {
+	parts := strings.Split(cutRunes(plain(m.clean(value)), most), "`")
+	for i, part := range parts {
+		if i%2 == 1 && len(parts)%2 == 1 {
+			parts[i] = code(part, most)
+		} else {
+			parts[i] = escaped(part)
+		}
+	}
+	if len(parts)%2 == 0 {
+		return strings.Join(parts, "\\`") // one is without its end
+	}
+	return strings.Join(parts, "")
+}
 
 // head says what and where, how it stands and which run does it.
 func (m *summary) head(key string, r *state.Rollout) {
@@ -89,34 +109,18 @@ func (m *summary) failure(r *state.Rollout) {
 		m.add("**Failed at** %s: %s", m.code(dash(f.Step), mostName), m.text(f.Reason, mostReason))
 		if f.Remedy != "" {
 			m.add("")
-			m.add("Hint: %s", m.text(f.Remedy, mostReason))
+			m.add("Hint: %s", m.words(f.Remedy, mostReason))
 		}
 	} else if ret := r.Return; ret != nil && ret.Reason != "" {
 		m.add("")
 		m.add("**Returned:** %s", m.text(ret.Reason, mostReason))
 	}
-	if st, last := decided(r); last != nil && (r.Failure != nil || r.Return != nil) {
+	if ret := r.Return; ret != nil && r.Status == state.Returning && len(ret.Pending) > 0 {
 		m.add("")
-		m.add("**Decided by** reading %d of stage %s at %s: %s", last.N, m.text(st.Name, mostName), stamp(last.At), m.text(last.Reason, mostReason))
-	}
-	if ret := r.Return; ret != nil && r.Status == state.Returning {
 		for _, p := range ret.Pending {
 			m.add("- not back yet: %s", m.text(p, mostCell))
 		}
 	}
-}
-
-// decided is the last red reading of the stage that failed, nil for none.
-func decided(r *state.Rollout) (*state.Stage, *state.Reading) {
-	for i := len(r.Stages) - 1; i >= 0; i-- {
-		st := &r.Stages[i]
-		for k := len(st.Readings) - 1; k >= 0 && st.Status == state.StageFailed; k-- {
-			if st.Readings[k].Verdict == "red" {
-				return st, &st.Readings[k]
-			}
-		}
-	}
-	return nil, nil
 }
 
 // question is what a person is asked; next has the commands that answer.

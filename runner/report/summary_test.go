@@ -6,15 +6,43 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/manent/action/providers/metric"
+	"github.com/manent/action/runner/gate"
 	"github.com/manent/action/state"
 )
 
 func same(text string) string { return text }
 
+// seenIn is a stored reading whose texts are those of the deciding one, nil
+// where none decided.
+func seenIn(doc *state.Document) *gate.Record {
+	_, last := Deciding(doc.Rollout)
+	if last == nil {
+		return nil
+	}
+	text := last.Reason
+	side := func(v ...float64) *gate.Side {
+		s := &gate.Side{}
+		for i := range v {
+			s.Points = append(s.Points, metric.Point{At: at(i), Value: v[i]})
+		}
+		return s
+	}
+	return &gate.Record{
+		Metrics: []gate.MetricResult{
+			{Name: "latency", Result: gate.Pass, Rule: "maxRatio 1.5", Reason: "candidate 0.21, stable 0.2", Candidate: side(0.20, 0.22), Stable: side(0.2)},
+			{Name: text, Result: gate.Fail, Rule: text, Reason: text, Candidate: side(0.2), Stable: side(0)},
+			{Name: "silent", Result: gate.Errored, Reason: "no answer", Candidate: &gate.Side{}},
+		},
+		Probes: []gate.ProbeResult{{Name: text, Result: gate.Pass, Reason: text}},
+		Alarms: []gate.AlarmResult{{Name: text, Result: gate.Result(text), Reason: text}},
+	}
+}
+
 // summaryOf is the summary ten minutes after the rollout began.
 func summaryOf(doc *state.Document) string {
 	next := Next{Do: "wait", Step: "gate@traffic@25", Until: at(8), Reason: "next reading", Commands: Commands(doc, "wait")}
-	return Summary(Status{Document: doc, Next: next}, at(10), same)
+	return Summary(Status{Document: doc, Next: next}, seenIn(doc), at(10), same)
 }
 
 func TestSummary(t *testing.T) {
@@ -22,6 +50,7 @@ func TestSummary(t *testing.T) {
 	docs["hostile"] = filled("a|b`c`<img src=x onerror=alert(1)>\n\n# head\n| x | y |\n&amp; [l](javascript:x) **b** \u202e@all ::error::x \\")
 	failed := documents()["returning"]
 	failed.Rollout.Stages[1].Status = state.StageFailed
+	failed.Rollout.Failure.Remedy = "look at `manent status`, then `manent retry`"
 	docs["failed"] = failed
 	for name, doc := range docs {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +133,7 @@ func TestSummarySecrets(t *testing.T) {
 	const secret = "hunter_2*<|"
 	d := filled(strings.Repeat("y", mostCell-5) + secret)
 	clean := func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
-	got := Summary(Status{Document: d}, at(10), clean)
+	got := Summary(Status{Document: d}, seenIn(d), at(10), clean)
 	if strings.Contains(got, "hunter") || !strings.Contains(got, "yyy") {
 		t.Errorf("the secret is there:\n%s", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/ci"
 	"github.com/manent/action/runner"
+	"github.com/manent/action/runner/gate"
 	"github.com/manent/action/runner/report"
 	"github.com/manent/action/state"
 )
@@ -132,7 +133,9 @@ func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, faile
 			bad = append(bad, fmt.Errorf("summary of %s: %w", d.place.key, err))
 			continue
 		}
-		pages = append(pages, a.page(doc))
+		seen, err := decided(ctx, d.place, doc.Rollout)
+		bad = append(bad, err)
+		pages = append(pages, a.page(doc, seen))
 		if !interrupted && a.tracks(me, doc.Rollout, failed) {
 			bad = append(bad, track(ctx, p, doc))
 		}
@@ -144,12 +147,28 @@ func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, faile
 }
 
 // page is the summary of one environment, with commands that work as printed.
-func (a *app) page(doc *state.Document) string {
+func (a *app) page(doc *state.Document, seen *gate.Record) string {
 	next := a.next(doc)
+	if r := doc.Rollout; r != nil && r.Failure != nil {
+		r.Failure.Remedy = a.runnable(r.Failure.Remedy)
+	}
 	for i, command := range next.Commands {
 		next.Commands[i] = a.runnable(command)
 	}
-	return report.Summary(report.Status{Document: doc, Next: next}, a.now().UTC(), a.redactor.Clean)
+	return report.Summary(report.Status{Document: doc, Next: next}, seen, a.now().UTC(), a.redactor.Clean)
+}
+
+// decided is the reading that failed the rollout, as stored; nil for none.
+func decided(ctx context.Context, p place, r *state.Rollout) (*gate.Record, error) {
+	stage, reading := report.Deciding(r)
+	if reading == nil || reading.Object == "" {
+		return nil, nil
+	}
+	one, err := fetchReading(ctx, p, stage.Name, *reading)
+	if err != nil {
+		return nil, fmt.Errorf("summary of %s: %w", p.key, err)
+	}
+	return &one.Record, nil
 }
 
 // tracks reports whether a rollout is this call's to show as a deployment:
