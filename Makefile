@@ -16,6 +16,8 @@ SCIPY_VERSION := 1.17.1
 ACTIONLINT_VERSION := v1.7.12
 ZIZMOR_VERSION := 1.32.0
 GITLAB_CI_LOCAL_VERSION := 4.75.1
+GOVULNCHECK_VERSION := v1.9.0
+CYCLONEDX_VERSION := v1.10.0
 
 # Packages with generated files: each has tests named TestGenerated…, which
 # compare the committed files with what the code says, and with the flag
@@ -87,7 +89,7 @@ test: ## all tests that need nothing but Go, git and a shell
 .PHONY: peers
 peers: ## install or build the real servers of the tests
 	@missing=; \
-	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git; do \
+	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git shellcheck:shellcheck; do \
 		command -v "$${pair%%:*}" >/dev/null || PATH=$$PATH:/usr/sbin command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; \
 	done; \
 	if [ -n "$$missing" ]; then \
@@ -130,3 +132,25 @@ build: ## dist/manent, stripped and static, within its size
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o dist/manent ./cmd/manent
 	@size=$$(wc -c <dist/manent); echo "$$size bytes"; \
 	[ "$$size" -le $(MAX_BINARY) ] || { echo "expected at most $(MAX_BINARY)"; exit 1; }
+
+# Systems of a release, GOOS-GOARCH.
+SYSTEMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
+
+.PHONY: release
+release: ## dist/ with the files of the release VERSION=v1.2.3, which action/version names
+	@[ "$(VERSION)" = "$$(cat action/version)" ] || { echo "VERSION is \"$(VERSION)\", expected $$(cat action/version), which action/version has: the action at this commit brings that release"; exit 1; }
+	@$(call tool,cyclonedx-gomod,github.com/CycloneDX/cyclonedx-gomod,github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod,$(CYCLONEDX_VERSION))
+	rm -rf dist && mkdir dist
+	@for system in $(SYSTEMS); do \
+		file=manent-$$system; case $$system in windows-*) file=$$file.exe ;; esac; \
+		CGO_ENABLED=0 GOOS=$${system%-*} GOARCH=$${system#*-} $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o dist/$$file ./cmd/manent; \
+		size=$$(wc -c <dist/$$file); echo "$$file: $$size bytes"; \
+		[ "$$size" -le $(MAX_BINARY) ] || { echo "expected at most $(MAX_BINARY)"; exit 1; }; \
+		$(BIN)/cyclonedx-gomod bin -json -version $(VERSION) -output dist/$$file.cdx.json dist/$$file 2>/dev/null; \
+	done
+	cd dist && sha256sum manent-* >checksums.txt && cat checksums.txt
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what is called
+	@$(call tool,govulncheck,golang.org/x/vuln,golang.org/x/vuln/cmd/govulncheck,$(GOVULNCHECK_VERSION))
+	$(BIN)/govulncheck ./...
