@@ -124,6 +124,32 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// TestPage: docs/github.md has a row for each input and output.
+func TestPage(t *testing.T) {
+	var m metadata
+	read(t, "action.yml", &m)
+	_, section, _ := strings.Cut(read(t, "docs/github.md", nil), "\n## The action\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var rows []string
+	for _, cell := range regexp.MustCompile(`(?m)^\| (\x60.+?) \|`).FindAllStringSubmatch(section, -1) {
+		for name := range strings.SplitSeq(cell[1], ", ") {
+			rows = append(rows, strings.Trim(name, "`"))
+		}
+	}
+	var names []string
+	for name := range m.Inputs {
+		names = append(names, name)
+	}
+	for name := range m.Outputs {
+		names = append(names, name)
+	}
+	slices.Sort(rows)
+	slices.Sort(names)
+	if !slices.Equal(rows, names) {
+		t.Errorf("docs/github.md has rows for %q, expected %q", rows, names)
+	}
+}
+
 // TestWorkflows: no expression is in a script, actions are pinned, and jobs
 // have a time limit and the permissions that they need, no others.
 func TestWorkflows(t *testing.T) {
