@@ -200,7 +200,7 @@ func mapped(points []float64, f func(float64) float64) []float64 {
 // samplePairs calls f with many random samples of all kinds.
 func samplePairs(f func(g *rand.Rand, x, y []float64)) {
 	g := rand.New(rand.NewPCG(3, 4))
-	for range 100 {
+	for range 100 / scale {
 		m, n := 1+g.IntN(30), 1+g.IntN(30)
 		f(g, normals(g, m, 10, 1), normals(g, n, 10, 2))
 		f(g, wholes(g, m, 1+g.IntN(9)), wholes(g, n, 1+g.IntN(9)))

@@ -120,7 +120,7 @@ func TestSequentialFalseAlarms(t *testing.T) {
 		{"three stages of 15 minutes, 200/s, 0.1 %", plan3(200, 0.001, 0.001)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			trials := 200 * *moreTrials
+			trials := 200 * *moreTrials / scale
 			c := simulateCounts(trials, test.stages, len(test.stages), 0.05, 0.01)
 			t.Logf("returned %.4f at 5 %%, %.4f at 1 %%, of %d", c.failed[0], c.failed[1], trials)
 			for i, alpha := range []float64{0.05, 0.01} {

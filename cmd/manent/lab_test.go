@@ -117,13 +117,14 @@ func filepathOf(ts *testscript.TestScript, program string) string {
 // load sends requests until the script ends, and waits for the first answer.
 func (l *world) load(ts *testscript.TestScript, _ []string) {
 	ctx, stop := context.WithCancel(context.Background())
+	url := ts.Getenv("LISTEN") // the proxy keeps it; the script goes on while clients run
 	var clients sync.WaitGroup
 	var once sync.Once
 	first := make(chan struct{})
 	for range 4 {
 		clients.Go(func() {
 			for ctx.Err() == nil {
-				if get(ctx, ts.Getenv("LISTEN")) == nil {
+				if get(ctx, url) == nil {
 					once.Do(func() { close(first) })
 				}
 				pause(ctx, 2*time.Millisecond)
