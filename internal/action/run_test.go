@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // stub stands for the binary: it prints how it was called.
@@ -111,7 +112,10 @@ func (j *job) command(ctx context.Context, t *testing.T) *exec.Cmd {
 	if err := os.WriteFile(script, []byte(m.Runs.Steps[0].Run), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a signal that is lost would be waited for
+	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-e", "-o", "pipefail", script)
+	cmd.WaitDelay = time.Second
 	cmd.Dir = j.env["GITHUB_WORKSPACE"]
 	cmd.Env = []string{}
 	for key, value := range j.env {
