@@ -29,6 +29,7 @@ const release = "v0.9.1"
 // releases is a server with one release.
 type releases struct {
 	*httptest.Server
+	plain *httptest.Server // the same without TLS
 	mu    sync.Mutex
 	files map[string]string // by path
 	asked []string
@@ -43,6 +44,8 @@ func newReleases(t *testing.T) *releases {
 	s.put("checksums.txt", sum(stub)+"  manent-linux-amd64\n"+sum(stub)+" *manent-windows-arm64.exe\n"+sum("other")+"  manent-linux-amd64.cdx.json\n")
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
+	s.plain = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.plain.Close)
 	return s
 }
 
@@ -63,6 +66,8 @@ func (s *releases) serve(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	case !there:
 		http.NotFound(w, r)
+	case strings.HasPrefix(text, "https://"), strings.HasPrefix(text, "http://"):
+		http.Redirect(w, r, text, http.StatusFound)
 	default:
 		_, _ = w.Write([]byte(text))
 	}
@@ -164,11 +169,15 @@ func TestRelease(t *testing.T) {
 	if !slices.Equal(s.asked, want) {
 		t.Errorf("asked for %q, expected %q, once", s.asked, want)
 	}
+	s.mu.Lock()
+	s.put("moved", stub) // as the files of a release are
+	s.put("manent-linux-amd64", s.URL+"/"+release+"/moved")
+	s.mu.Unlock()
 	cached := filepath.Join(j.dir, "tools/manent", release, "linux-amd64/manent")
 	if err := os.WriteFile(cached, []byte("#!/bin/sh\necho arg=changed\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, messages, code := j.run(t); code != 0 || !slices.Equal(called(out), []string{"run"}) || len(s.asked) != 4 {
+	if out, messages, code := j.run(t); code != 0 || !slices.Equal(called(out), []string{"run"}) || len(s.asked) != 5 {
 		t.Errorf("a changed file in the cache: ended with %d, asked for %q\n%s\n%s", code, s.asked, out, messages)
 	}
 	left, err := filepath.Glob(filepath.Dir(cached) + "/new.*")
@@ -190,15 +199,19 @@ func TestNothingIsBrought(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"other bytes":       {func(s *releases, _ *job) { s.put(asset, stub+"#") }, 5, "expected " + sum(stub)},
-		"cut short":         {func(s *releases, _ *job) { s.put(asset, stub[:40]) }, 5, "do not use it"},
-		"not listed":        {func(s *releases, _ *job) { s.put(list, sum(stub)+"  manent-linux-arm64\n") }, 5, "do not list " + asset},
-		"no digest":         {func(s *releases, _ *job) { s.put(list, "abc  "+asset+"\n") }, 5, "do not list " + asset},
-		"an error page":     {func(s *releases, _ *job) { s.put(list, "<html>"+asset+"</html>\n") }, 5, "do not list " + asset},
-		"no such release":   {func(_ *releases, j *job) { j.env["INPUT_MANENT_VERSION"] = "v7.7.7" }, 5, "v7.7.7/checksums.txt could not be downloaded"},
-		"no asset":          {func(s *releases, _ *job) { delete(s.files, "/"+release+"/"+asset) }, 5, asset + " could not be downloaded"},
-		"not trusted":       {func(_ *releases, j *job) { delete(j.env, "CURL_CA_BUNDLE") }, 5, "could not be downloaded"},
-		"not https":         {func(s *releases, j *job) { j.env["MANENT_RELEASES"] = "http" + strings.TrimPrefix(s.URL, "https") }, 5, "could not be downloaded"},
+		"other bytes":     {func(s *releases, _ *job) { s.put(asset, stub+"#") }, 5, "expected " + sum(stub)},
+		"cut short":       {func(s *releases, _ *job) { s.put(asset, stub[:40]) }, 5, "do not use it"},
+		"not listed":      {func(s *releases, _ *job) { s.put(list, sum(stub)+"  manent-linux-arm64\n") }, 5, "do not list " + asset},
+		"no digest":       {func(s *releases, _ *job) { s.put(list, "abc  "+asset+"\n") }, 5, "do not list " + asset},
+		"an error page":   {func(s *releases, _ *job) { s.put(list, "<html>"+asset+"</html>\n") }, 5, "do not list " + asset},
+		"no such release": {func(_ *releases, j *job) { j.env["INPUT_MANENT_VERSION"] = "v7.7.7" }, 5, "v7.7.7/checksums.txt could not be downloaded"},
+		"no asset":        {func(s *releases, _ *job) { delete(s.files, "/"+release+"/"+asset) }, 5, asset + " could not be downloaded"},
+		"not trusted":     {func(_ *releases, j *job) { delete(j.env, "CURL_CA_BUNDLE") }, 5, "could not be downloaded"},
+		"not https":       {func(s *releases, j *job) { j.env["MANENT_RELEASES"] = s.plain.URL }, 5, "could not be downloaded"},
+		"https to http": {func(s *releases, _ *job) {
+			s.put("moved", stub)
+			s.put(asset, s.plain.URL+"/"+release+"/moved")
+		}, 5, "could not be downloaded"},
 		"no release's name": {func(_ *releases, j *job) { j.env["INPUT_MANENT_VERSION"] = "v1/../../x\n::error::x" }, 64, "expected a release such as"},
 		"another system":    {func(_ *releases, j *job) { j.env["RUNNER_ARCH"] = "ARM" }, 64, "expected X64 or ARM64"},
 		"no binary-path":    {func(_ *releases, j *job) { j.env["INPUT_BINARY_PATH"] = "nowhere" }, 64, "is no program"},
