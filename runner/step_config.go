@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/manent/action/providers/metric"
 	"github.com/manent/action/providers/plugin"
@@ -101,7 +100,7 @@ func (c *call) refusedQueries(ctx context.Context) (result, error) {
 		},
 		Candidate: "b", Share: 50, Now: c.now, Systems: c.e.World.Systems,
 	}
-	subject.InForce = c.now.Add(-c.enough(subject))
+	subject.InForce = c.now.Add(-gate.Trial(c.health(), subject))
 	questions, problems := gate.Ask(c.health(), subject)
 	for _, err := range problems {
 		return failed(err.Error(), "correct the query in rollout.health.metrics"), nil
@@ -118,22 +117,6 @@ func (c *call) refusedQueries(ctx context.Context) (result, error) {
 		}
 	}
 	return result{}, nil
-}
-
-// enough is a stage long enough for every query to be asked; one of series is
-// as short as that allows, since systems bound the points of an answer.
-func (c *call) enough(s gate.Subject) time.Duration {
-	step := time.Duration(0)
-	for _, m := range c.health().Metrics {
-		if m.Analysis != "" {
-			step = max(step, m.Step.Std())
-		}
-	}
-	if step == 0 {
-		return 24 * time.Hour
-	}
-	window, _ := gate.Needs(c.health(), s)
-	return 2*window + gate.LargestDelay(c.health(), s) + 20*step
 }
 
 // stepSecrets resolves every secret once, so that a missing one is found now.

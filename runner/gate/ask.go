@@ -74,6 +74,23 @@ func Needs(h config.Health, s Subject) (bake time.Duration, name string) {
 	return bake, name
 }
 
+// Trial is how long a stage is to be pretended so that every query can be asked
+// once before there is one. Of series that is short: systems bound the points
+// of an answer, and a long series is asked for more coarsely.
+func Trial(h config.Health, s Subject) time.Duration {
+	step := time.Duration(0)
+	for _, m := range h.Metrics {
+		if m.Analysis != "" {
+			step = max(step, m.Step.Std())
+		}
+	}
+	if step == 0 {
+		return 24 * time.Hour
+	}
+	window, _ := Needs(h, s)
+	return 2*window + LargestDelay(h, s) + 20*step
+}
+
 func question(all *[]Question, provider string) *Question {
 	for i := range *all {
 		if (*all)[i].Provider == provider {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/manent/action/providers/metric"
 	"github.com/manent/action/providers/router"
@@ -138,12 +137,14 @@ func checkShares(c *checks, cfg config.Config, r router.Router, seen router.Read
 // checkQueries asks every query of the gate once, for slot b at 50 %.
 func (a *app) checkQueries(ctx context.Context, c *checks, cfg config.Config, w runner.World) {
 	now := a.now().UTC()
-	questions, problems := gate.Ask(cfg.Rollout.Health, gate.Subject{
+	subject := gate.Subject{
 		Vars: map[string]string{
 			"project": cfg.Project, "application": cfg.Application, "environment": cfg.Environment, "wave": "", "version": "doctor",
 		},
-		Candidate: state.SlotB, Share: 50, InForce: now.Add(-24 * time.Hour), Now: now, Systems: w.Systems,
-	})
+		Candidate: state.SlotB, Share: 50, Now: now, Systems: w.Systems,
+	}
+	subject.InForce = now.Add(-gate.Trial(cfg.Rollout.Health, subject))
+	questions, problems := gate.Ask(cfg.Rollout.Health, subject)
 	for _, err := range problems {
 		c.broke("query", err)
 	}
