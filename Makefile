@@ -84,7 +84,7 @@ cross: ## compile for the other systems
 .PHONY: test
 test: ## all tests that need nothing but Go, git and a shell
 	$(GO) test -race -timeout 5m ./...
-	$(GO) test -timeout 5m -v -run '^Test(Proof|EnginesRace|OperatingCharacteristics|Delay|Level|Sequential)' ./runner ./runner/simulate ./analysis | grep -E '^(ok|FAIL|---)|(proof|race)_test.go|panic'
+	$(GO) test -timeout 5m -v -run '^Test(Proof|EnginesRace|OperatingCharacteristics|Delay|Level|Sequential|Script$$)' ./cmd/manent ./runner ./runner/simulate ./analysis | grep -E '^(ok|FAIL|---)|(proof|race)_test.go|panic'
 
 .PHONY: peers
 peers: ## install or build the real servers of the tests

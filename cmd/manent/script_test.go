@@ -24,10 +24,19 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the scripts, which read as a manual: one per verb, and one
-// per group of mistakes.
+// per group of mistakes. Under the race detector, which makes each process
+// slow, it runs those in which much happens at once.
 func TestScript(t *testing.T) {
+	var files []string
+	for _, name := range scripts() {
+		found, err := filepath.Glob("../../testdata/script/" + name + ".txtar")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d scripts are named %s, %v", len(found), name, err)
+		}
+		files = append(files, found...)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: "../../testdata/script",
+		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Values[lab{}] = newLab(env)
 			for name, value := range map[string]string{
