@@ -4,4 +4,4 @@ package analysis
 
 // scale divides the numbers of trials of tests about chance, which the race
 // detector makes slow and is not about.
-const scale = 4
+const scale = 8

@@ -3,4 +3,4 @@
 package runner_test
 
 // stride is how many calls the enumeration of TestProof takes at a step.
-const stride = 97
+const stride = 211
