@@ -69,11 +69,12 @@ type app struct {
 	redactor *providers.Redactor
 	screen   *screen
 	host     wire.Host
-	pipeline ci.Platform  // see platform
-	drives   []drive      // see inform
-	me       state.RunRef // this run, once an engine was made
-	asks     bool         // there is a person at stdin who can answer
-	closers  []io.Closer  // of stores
+	pipeline ci.Platform    // see platform
+	drives   []drive        // see inform
+	told     *state.Rollout // that the platform was told of, when it was one
+	me       state.RunRef   // this run, once an engine was made
+	asks     bool           // there is a person at stdin who can answer
+	closers  []io.Closer    // of stores
 	code     int
 }
 

@@ -133,6 +133,9 @@ func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, faile
 			bad = append(bad, fmt.Errorf("summary of %s: %w", d.place.key, err))
 			continue
 		}
+		if len(a.drives) == 1 {
+			a.told = doc.Rollout
+		}
 		seen, err := decided(ctx, d.place, doc.Rollout)
 		bad = append(bad, err)
 		pages = append(pages, a.page(doc, seen))

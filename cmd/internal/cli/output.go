@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
@@ -88,13 +89,13 @@ func (a *app) show(verb string, v view, err error) int {
 	}
 	a.showEnd(end, err, v)
 	if v.Outcome != nil {
-		a.handOn(a.callJSON(verb, v, end, err))
+		a.handOn(a.callJSON(verb, v, end, err), v.Rollout)
 	}
 	return end.Code
 }
 
 // handOn gives what a call came to to later steps of the pipeline.
-func (a *app) handOn(doc callJSON) {
+func (a *app) handOn(doc callJSON, rollout *state.Rollout) {
 	p, err := a.platform()
 	if err != nil {
 		return // nobody to hand it to; the call has said so
@@ -103,12 +104,61 @@ func (a *app) handOn(doc callJSON) {
 	if !doc.Until.IsZero() {
 		values["until"] = doc.Until.UTC().Format(time.RFC3339)
 	}
-	if r := doc.Rollout; r != nil {
+	if rollout == nil {
+		rollout = a.told
+	}
+	if r := rollout; r != nil {
 		values["rollout"], values["version"], values["status"] = r.ID, r.Version, string(r.Status)
+	}
+	if reason := plain(a.redactor.Clean(doc.Message)); reason != "" {
+		values["reason"] = reason
+	}
+	share, score := progress(rollout)
+	if share != "" {
+		values["share"] = share
+	}
+	if score != "" {
+		values["score"] = score
 	}
 	if err := p.Output(values); err != nil {
 		a.warn(err)
 	}
+}
+
+// plain is a text as later steps of any platform may be given it: one line, a
+// thousand bytes at most, and nothing that a platform would expand.
+func plain(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || strings.ContainsRune("$%", r) {
+			return ' '
+		}
+		return r
+	}, text)
+	const most = 1000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return strings.TrimSpace(text)
+}
+
+// progress is the candidate's share in percent, which is none once all traffic
+// is back, and the newest score; "" for none.
+func progress(r *state.Rollout) (share, score string) {
+	if r == nil {
+		return "", ""
+	}
+	for _, s := range r.Stages {
+		if !s.InForce.IsZero() {
+			share = strconv.FormatFloat(s.Achieved, 'f', -1, 64)
+		}
+		if s.Score != nil {
+			score = strconv.FormatFloat(*s.Score, 'f', -1, 64)
+		}
+	}
+	if r.Status == state.Returned {
+		share = "0"
+	}
+	return share, score
 }
 
 // showEnd prints the last message.
