@@ -25,6 +25,31 @@ type Env struct {
 	Tell func(line string) error
 
 	Redactor *Redactor // knows every secret resolved so far; cleans what a program prints; may be nil
+
+	// Mask tells the pipeline's platform of a secret. May be nil.
+	Mask func(Secret) error
+
+	Targets []Target // of the environment, as configured
+}
+
+// Target is one server of the environment, for providers that act on servers.
+type Target struct {
+	Host   string
+	Port   int // of the application, 0 for none
+	Labels map[string]string
+}
+
+// Hide keeps a secret that a provider came by itself (the token of a session)
+// out of whatever is printed from now on. One that cannot be hidden is not to
+// be used.
+func (e Env) Hide(s Secret) error {
+	if e.Redactor != nil {
+		e.Redactor.Add(s)
+	}
+	if e.Mask == nil {
+		return nil
+	}
+	return e.Mask(s)
 }
 
 // Spec describes one implementation of a contract T and builds it.

@@ -29,7 +29,7 @@ type Host struct {
 // env is what a provider gets; secrets are found by their configured name.
 func (h Host) env(secrets []config.Secret) providers.Env {
 	return providers.Env{
-		Getenv: h.Getenv, Dir: h.Dir, Redactor: h.Redactor, Tell: h.Tell,
+		Getenv: h.Getenv, Dir: h.Dir, Redactor: h.Redactor, Tell: h.Tell, Mask: h.Mask,
 		Log: func(format string, args ...any) { h.Say(fmt.Sprintf(format, args...)) },
 		Secret: func(ctx context.Context, name string) (providers.Secret, error) {
 			return h.secret(ctx, secrets, name)
@@ -88,6 +88,7 @@ func routerEntry(env providers.Env, s router.Spec) config.RouterEntry {
 		Entry: entry(env, s.Spec),
 		RouterTraits: config.RouterTraits{
 			Step: s.Traits.Step, Conditional: s.Traits.Conditional, Testers: s.Traits.Testers,
+			OnTargets: s.Traits.OnTargets, Reach: reach(env, s),
 			Pinned: func(settings map[string]any) time.Duration {
 				r, err := s.Build(env, settings)
 				if sticky, ok := r.(router.Sticky); ok && err == nil {
