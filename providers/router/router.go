@@ -62,6 +62,13 @@ type Planner interface {
 	Plan(slot state.Slot, share, tolerance float64, seen Reading) ([]state.PartWeights, float64, error)
 }
 
+// Reacher is implemented by a router that knows without asking its system what
+// it can reach: it plans for slots that are wholly in service. The refusal is
+// that of Planner.
+type Reacher interface {
+	Reach(slot state.Slot, share, tolerance float64) error
+}
+
 // Match says which requests are the testers'.
 type Match struct {
 	Header string // "x-canary"
@@ -102,6 +109,7 @@ type Traits struct {
 	Step        float64 // smallest difference of share in percentage points; 0 = depends on the servers
 	Conditional bool    // the system itself refuses a stale write; else a race window is left
 	Testers     string  // "header", "tag" or ""
+	OnTargets   bool    // the slots are groups of the environment's targets
 }
 
 // Spec describes one router.
