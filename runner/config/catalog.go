@@ -53,6 +53,13 @@ type RouterTraits struct {
 	Testers     string  // header, tag, or "" when it cannot route testers
 	// Pinned is how long clients stay on a slot; nil or 0 for not at all.
 	Pinned func(settings map[string]any) time.Duration
+
+	// OnTargets says that the slots are groups of the environment's targets.
+	OnTargets bool
+	// Reach says, without asking the router, whether it can give a slot a
+	// share within a tolerance (points), with these targets all in service:
+	// an error with a hint where it cannot. nil where only the router knows.
+	Reach func(settings map[string]any, targets []Target, slot string, share, tolerance float64) (hint string, err error)
 }
 
 // MetricEntry describes a metric system.

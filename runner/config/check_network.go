@@ -25,6 +25,36 @@ func (c *checker) router(r Router) {
 	if member, ok := r.Settings["member"].(string); ok {
 		c.member("traffic.router.settings.member", member)
 	}
+	if e, ok := Lookup(c.cat.Routers, r.Provider); ok && e.OnTargets {
+		c.onTargets(r, e)
+	}
+}
+
+// onTargets checks that both slots have targets, and that they can share the
+// traffic as planned.
+func (c *checker) onTargets(r Router, e RouterEntry) {
+	slots := map[string]int{}
+	for _, t := range c.cfg.Targets {
+		slots[t.Labels["slot"]]++
+	}
+	for _, slot := range []string{"a", "b"} {
+		if slots[slot] == 0 {
+			c.wrong("targets", fmt.Sprintf("give the label slot: %s to the targets of that slot", slot),
+				"no target has the label slot: %s, and router %s moves traffic between targets", slot, r.Provider)
+			return
+		}
+	}
+	if e.Reach == nil {
+		return
+	}
+	for i, share := range c.cfg.Rollout.Traffic.Steps {
+		for _, slot := range []string{"a", "b"} {
+			if hint, err := e.Reach(r.Settings, c.cfg.Targets, slot, share, c.cfg.Tolerance(share)); err != nil {
+				c.wrong(fmt.Sprintf("rollout.traffic.steps[%d]", i), hint, "with slot %s as the candidate: %v", slot, err)
+				break
+			}
+		}
+	}
 }
 
 func (c *checker) pool(p Pool) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -53,5 +54,34 @@ func TestRouterOfPrefersTheEnvironments(t *testing.T) {
 		if name, _, ok := cat.RouterOf(none); ok || cat.PinnedFor(none) != 0 {
 			t.Errorf("%+v has router %q", none.Plugin, name)
 		}
+	}
+}
+
+// TestSlotsOnTargets has a router that cannot give less than 10 %.
+func TestSlotsOnTargets(t *testing.T) {
+	const hosts = "targets: [{host: x, labels: {slot: a}}, {host: y, labels: {slot: b}}]\n"
+	reach := func(_ map[string]any, targets []Target, slot string, share, _ float64) (string, error) {
+		if len(targets) == 2 && slot == "b" && share < 10 {
+			return "the smallest share here is 10 %", errors.New("5 % is out of reach")
+		}
+		return "", nil
+	}
+	tests := []struct{ name, targets, steps, want string }{
+		{"both slots", hosts, "[10, 100]", ""},
+		{"out of reach", hosts, "[5, 100]", "p.yml:4:29: rollout.traffic.steps[0]: with slot b as the candidate: 5 % is out of reach"},
+		{"no slot b", "targets: [{host: x, labels: {slot: a}}]\n", "[10, 100]", "no target has the label slot: b, and router balancer moves traffic between targets"},
+		{"no targets", "", "[10, 100]", "no target has the label slot: a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cat := testCatalog()
+			cat.Routers = Put(cat.Routers, RouterEntry{Entry: Entry{Name: "balancer", InBuild: true}, RouterTraits: RouterTraits{OnTargets: true, Reach: reach}})
+			text := tt.targets + "plugin: {name: exec, settings: {deploy: ./deploy.sh}}\ntraffic: {router: {provider: balancer}}\nrollout: {traffic: {steps: " + tt.steps + "}}"
+			_, problems := Parse(Source{"p.yml", []byte(text)}, nil, Options{Anonymous: true, Catalog: cat})
+			err := problems.Err()
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("problems %v, want %q", err, tt.want)
+			}
+		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 // put in. It does no I/O.
 func (h Host) Connect(base runner.World, cfg config.Config) (runner.World, error) {
 	env := h.env(cfg.Secrets)
+	env.Targets = targets(cfg.Targets)
 	bundle, err := buildPlugin(env, cfg)
 	if err != nil {
 		return base, err

@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
+)
+
+// targets are those of a configuration as providers get them.
+func targets(configured []config.Target) []providers.Target {
+	out := make([]providers.Target, len(configured))
+	for i, t := range configured {
+		out[i] = providers.Target{Host: t.Host, Port: t.Port, Labels: t.Labels}
+	}
+	return out
+}
+
+// reach asks a router what it can reach. Settings that it cannot be built with
+// are found by their own check.
+func reach(env providers.Env, s router.Spec) func(map[string]any, []config.Target, string, float64, float64) (string, error) {
+	return func(settings map[string]any, configured []config.Target, slot string, share, tolerance float64) (string, error) {
+		env.Targets = targets(configured)
+		r, err := s.Build(env, settings)
+		if err != nil {
+			return "", nil
+		}
+		reacher, ok := r.(router.Reacher)
+		if !ok {
+			return "", nil
+		}
+		err = reacher.Reach(state.Slot(slot), share, tolerance)
+		if fault, ok := errors.AsType[*providers.Fault](err); ok {
+			return fault.Hint, fault.Err
+		}
+		return "", err
+	}
+}
