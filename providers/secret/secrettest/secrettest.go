@@ -37,6 +37,10 @@ type Suite struct {
 	Trims bool
 	// NoNUL says that a value cannot hold a zero byte.
 	NoNUL bool
+	// TextOnly says that a value is always valid UTF-8.
+	TextOnly bool
+	// Most is the longest value there can be, in bytes; 0 for 32 KiB and more.
+	Most int
 }
 
 // Run runs the suite.
@@ -57,12 +61,19 @@ func (s Suite) values(t *testing.T) {
 	if s.NoNUL {
 		first = 1
 	}
+	last, longest := 255, 32<<10
+	if s.TextOnly {
+		last = 127
+	}
+	if s.Most > 0 {
+		longest = min(longest, s.Most)
+	}
 	var all strings.Builder
-	for b := first; b < 256; b++ {
+	for b := first; b <= last; b++ {
 		all.WriteByte(byte(b))
 	}
 	for _, want := range []string{
-		"s3cr3t", " with spaces ", "two\nlines", "\n\nblank lines first", "größe €", "$HOME `id` %s %d", all.String(), strings.Repeat("k", 32<<10),
+		"s3cr3t", " with spaces ", "two\nlines", "\n\nblank lines first", "größe €", "$HOME `id` %s %d", all.String(), strings.Repeat("k", longest),
 	} {
 		v := s.Setup(t)
 		ref := v.Put("key", want)
