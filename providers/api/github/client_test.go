@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,8 +44,19 @@ func calls(t *testing.T, c *Client) map[string]func(context.Context) error {
 			_, err := c.CreateDeployment(ctx, r, NewDeployment{Ref: api.Commit, Environment: "prod", Task: "x"})
 			return err
 		},
-		api.ListStatuses: func(ctx context.Context) error { _, err := c.Statuses(ctx, r, 41); return err },
-		api.CreateStatus: func(ctx context.Context) error { return c.CreateStatus(ctx, r, 41, Status{State: "pending"}) },
+		api.ListStatuses:   func(ctx context.Context) error { _, err := c.Statuses(ctx, r, 41); return err },
+		api.CreateStatus:   func(ctx context.Context) error { return c.CreateStatus(ctx, r, 41, Status{State: "pending"}) },
+		api.GetRepository:  func(ctx context.Context) error { _, err := c.Repository(ctx, r); return err },
+		api.GetEnvironment: func(ctx context.Context) error { _, err := c.Environment(ctx, r, "prod"); return err },
+		api.SetRules: func(ctx context.Context) error {
+			return c.SetEnvironment(ctx, r, "prod", Rules{NoSelfReview: true, Reviewers: []Reviewer{{ID: 1}, {Team: true, ID: 101}}, Branches: NamedBranches})
+		},
+		api.ListPatterns: func(ctx context.Context) error { _, err := c.Patterns(ctx, r, "prod"); return err },
+		api.AddPattern: func(ctx context.Context) error {
+			return c.AddPattern(ctx, r, "prod", Pattern{Name: "v*", Tag: true})
+		},
+		api.GetUser: func(ctx context.Context) error { _, err := c.User(ctx, "ada"); return err },
+		api.GetTeam: func(ctx context.Context) error { _, err := c.Team(ctx, "shop", "ops"); return err },
 	}
 }
 
@@ -75,6 +87,7 @@ func TestBaseURL(t *testing.T) {
 func TestRequests(t *testing.T) {
 	s := api.New(t)
 	s.Add("prod", "x")
+	s.SetEnvironment("prod", api.Environment{Branches: "custom"})
 	for _, base := range []string{s.URL, s.Enterprise, s.Enterprise + "/"} {
 		for name, call := range calls(t, open(t, base)) {
 			if err := call(t.Context()); err != nil {
@@ -86,6 +99,15 @@ func TestRequests(t *testing.T) {
 				api.CreateDeployment: {Path: "/repos/shop/web/deployments", Body: `{"ref":"` + api.Commit + `","task":"x","auto_merge":false,"required_contexts":[],"environment":"prod","description":""}`},
 				api.ListStatuses:     {Path: "/repos/shop/web/deployments/41/statuses", Query: "per_page=100"},
 				api.CreateStatus:     {Path: "/repos/shop/web/deployments/41/statuses", Body: `{"state":"pending","description":"","auto_inactive":false}`},
+
+				api.GetRepository:  {Path: "/repos/shop/web"},
+				api.GetEnvironment: {Path: "/repos/shop/web/environments/prod"},
+				api.SetRules: {Path: "/repos/shop/web/environments/prod", Body: `{"wait_timer":0,"prevent_self_review":true,` +
+					`"reviewers":[{"type":"User","id":1},{"type":"Team","id":101}],"deployment_branch_policy":{"protected_branches":false,"custom_branch_policies":true}}`},
+				api.ListPatterns: {Path: "/repos/shop/web/environments/prod/deployment-branch-policies", Query: "per_page=100"},
+				api.AddPattern:   {Path: "/repos/shop/web/environments/prod/deployment-branch-policies", Body: `{"name":"v*","type":"tag"}`},
+				api.GetUser:      {Path: "/users/ada"},
+				api.GetTeam:      {Path: "/orgs/shop/teams/ops"},
 			}[name]
 			want.Operation = name
 			if base != s.URL {
@@ -189,13 +211,17 @@ func TestRefusals(t *testing.T) {
 			s := api.New(t)
 			for operation, call := range calls(t, open(t, s.URL)) {
 				if tc.meet.Status == http.StatusUnprocessableEntity && operation != api.CreateDeployment && operation != api.CreateStatus {
-					continue // GitHub has no such answer
+					continue // GitHub has no such answer, or another one, see TestSetupRefusals
+				}
+				hint := tc.hint
+				if other, setup := byPersonHint(operation, tc.meet.Status); setup && hint != "" {
+					hint = other
 				}
 				s.Meet(operation, tc.meet, tc.meet, tc.meet)
 				err := call(t.Context())
 				f, ok := err.(*providers.Fault) //nolint:errorlint // the fault itself is looked at
-				if !ok || f.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) || !strings.Contains(f.Hint, tc.hint) || (tc.hint == "" && f.Hint != "") {
-					t.Fatalf("%s: %#v, expected %v, %q and hint %q", operation, err, tc.kind, tc.says, tc.hint)
+				if !ok || f.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) || !strings.Contains(f.Hint, hint) || (hint == "" && f.Hint != "") {
+					t.Fatalf("%s: %#v, expected %v, %q and hint %q", operation, err, tc.kind, tc.says, hint)
 				}
 				if f.After > tc.after || f.After < tc.after-10*time.Second {
 					t.Errorf("%s: after %v, expected %v", operation, f.After, tc.after)
@@ -214,14 +240,17 @@ func TestPermissions(t *testing.T) {
 		api.CreateDeployment: "deployments: write", api.CreateStatus: "deployments: write",
 	}
 	for operation, call := range calls(t, open(t, s.URL)) {
+		if want[operation] == "" {
+			continue // see TestSetupPermissions
+		}
 		if err := call(t.Context()); providers.KindOf(err) != providers.Denied || !strings.Contains(providers.HintOf(err), "`permissions: {"+want[operation]+"}` in the workflow") {
 			t.Errorf("%s: error %v, hint %q", operation, err, providers.HintOf(err))
 		}
 	}
 }
 
-// TestRetries: what reads is tried three times, what writes once, since a
-// second try could make a second one.
+// TestRetries: what reads or sets is tried three times, what makes something
+// once, since a second try could make a second one.
 func TestRetries(t *testing.T) {
 	for name, meet := range map[string]api.Meet{
 		"lost": {Lost: true}, "applied and lost": {Lost: true, Applied: true}, "cut off": {Cut: true}, "refused for now": {Status: http.StatusBadGateway},
@@ -229,11 +258,12 @@ func TestRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := api.New(t)
 			s.Add("prod", "x")
+			s.SetEnvironment("prod", api.Environment{Branches: "custom"})
 			for operation, call := range calls(t, open(t, s.URL)) {
 				s.Meet(operation, meet, meet, meet)
 				err := call(t.Context())
 				want, kind := 3, providers.Unknown
-				if operation == api.CreateDeployment || operation == api.CreateStatus {
+				if slices.Contains([]string{api.CreateDeployment, api.CreateStatus, api.AddPattern}, operation) {
 					want = 1
 				}
 				if meet.Status != 0 {

@@ -81,6 +81,9 @@ func (s *Server) id() int64 { s.ids++; return s.ids }
 
 // do carries out what was allowed.
 func (s *Server) do(w http.ResponseWriter, r *http.Request, op Operation, path map[string]string, body []byte) (int, []byte) {
+	if status, reply, is := s.doSetup(w, r, op, path, body); is {
+		return status, reply
+	}
 	id, _ := strconv.ParseInt(path["deployment_id"], 10, 64) // 0 is none
 	at := slices.IndexFunc(s.deployments, func(d *deployment) bool { return d.id == id })
 	switch op.OperationID {

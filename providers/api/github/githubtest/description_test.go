@@ -28,7 +28,48 @@ func published(*testing.T) map[string][]string {
 		"/repos/{owner}/{repo}/actions/runs/{run_id}/approvals":      {"get"},
 		"/repos/{owner}/{repo}/deployments":                          {"get", "post"},
 		"/repos/{owner}/{repo}/deployments/{deployment_id}/statuses": {"get", "post"},
+
+		"/repos/{owner}/{repo}":                                                            {"get"},
+		"/repos/{owner}/{repo}/environments/{environment_name}":                            {"get", "put"},
+		"/repos/{owner}/{repo}/environments/{environment_name}/deployment-branch-policies": {"get", "post"},
+		"/orgs/{org}/teams/{team_slug}":                                                    {"get"},
+		"/users/{username}":                                                                {"get"},
 	}
+}
+
+// reduced are answers of which only the properties that are read are kept:
+// whole, they are ten times the rest of the description.
+func reduced(path string) []string {
+	return map[string][]string{
+		"/repos/{owner}/{repo}":         {"full_name", "default_branch", "private"},
+		"/orgs/{org}/teams/{team_slug}": {"id", "slug"},
+		"/users/{username}":             {"id", "login", "type"},
+	}[path]
+}
+
+// reduce keeps of an operation's answer 200 the named properties of the first
+// schema that has them all.
+func reduce(t *testing.T, op map[string]any, keep []string) {
+	t.Helper()
+	if keep == nil {
+		return
+	}
+	media := op["responses"].(map[string]any)["200"].(map[string]any)["content"].(map[string]any)["application/json"].(map[string]any)
+	whole := schema(media["schema"])
+	for _, one := range append([]any{map[string]any(whole)}, list(whole["oneOf"])...) {
+		properties, _ := schema(one)["properties"].(map[string]any)
+		kept := map[string]any{}
+		for _, name := range keep {
+			if p, found := properties[name]; found {
+				kept[name] = p
+			}
+		}
+		if len(kept) == len(keep) {
+			media["schema"] = map[string]any{"type": "object", "properties": kept, "required": keep}
+			return
+		}
+	}
+	t.Fatalf("no schema with %v", keep)
 }
 
 // TestDescription extracts the description when its flag is given, and always
@@ -86,6 +127,7 @@ func extract(t *testing.T, from string) {
 			if !found {
 				t.Fatalf("%s has no %s %s", from, method, path)
 			}
+			reduce(t, op, reduced(path))
 			paths[path][method] = prose(op, false)
 		}
 	}

@@ -20,6 +20,13 @@ const (
 	CreateDeployment  = "repos/create-deployment"
 	ListStatuses      = "repos/list-deployment-statuses"
 	CreateStatus      = "repos/create-deployment-status"
+	GetRepository     = "repos/get"
+	GetEnvironment    = "repos/get-environment"
+	SetRules          = "repos/create-or-update-environment"
+	ListPatterns      = "repos/list-deployment-branch-policies"
+	AddPattern        = "repos/create-deployment-branch-policy"
+	GetUser           = "users/get-by-username"
+	GetTeam           = "teams/get-by-name"
 	apiVersion        = "2022-11-28"
 	previewOfStatuses = "application/vnd.github.flash-preview+json"
 	enterprise        = "/api/v3"
@@ -48,6 +55,10 @@ type Server struct {
 	deployments []*deployment
 	reviews     map[int64][]Review
 	ids         int64
+
+	environments map[string]Environment
+	plan         string
+	private      bool
 }
 
 // Request is one that was allowed.
@@ -70,15 +81,17 @@ type Meet struct {
 }
 
 // New begins a server that ends with the test. The token may do what a
-// rollout needs.
+// rollout and its setup need.
 func New(t *testing.T) *Server {
 	t.Helper()
 	s := &Server{
-		t: t, meets: map[string][]Meet{}, reviews: map[int64][]Review{}, ids: 40,
-		permissions: map[string]string{"actions": "read", "deployments": "write"},
+		t: t, meets: map[string][]Meet{}, reviews: map[int64][]Review{}, ids: 40, environments: map[string]Environment{},
+		permissions: map[string]string{"actions": "read", "deployments": "write", "metadata": "read", "members": "read", "administration": "write"},
 		wanted: map[string]string{
 			Reviews: "actions: read", ListDeployments: "deployments: read", ListStatuses: "deployments: read",
 			CreateDeployment: "deployments: write", CreateStatus: "deployments: write",
+			GetRepository: "metadata: read", GetEnvironment: "actions: read", ListPatterns: "actions: read",
+			SetRules: "administration: write", AddPattern: "administration: write", GetTeam: "members: read",
 		},
 	}
 	var err error
@@ -142,7 +155,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		status, reply = meet.Status, []byte(meet.Body)
 	}
 	if status < 500 && !meet.Wrong {
-		if err := s.description.CheckAnswer(op, status, reply); err != nil {
+		if err := s.description.CheckAnswer(op, status, undescribed(op.OperationID, reply)); err != nil {
 			s.t.Errorf("the server's own answer: %v", err)
 		}
 	}
@@ -156,7 +169,7 @@ func (s *Server) allow(r *http.Request, body []byte) (Operation, map[string]stri
 		err = op.CheckQuery(r.URL.Query())
 	}
 	if err == nil {
-		err = op.CheckRequest(body)
+		err = op.CheckRequest(undescribed(op.OperationID, body))
 	}
 	if err == nil {
 		err = checkHeader(op.OperationID, r.Header, len(body) > 0)
@@ -188,9 +201,9 @@ func (s *Server) authorize(r *http.Request, op Operation, path map[string]string
 	switch {
 	case r.Header.Get("Authorization") != "Bearer "+Token:
 		return http.StatusUnauthorized, refusal("Bad credentials")
-	case path["owner"]+"/"+path["repo"] != Repo:
+	case path["repo"] != "" && path["owner"]+"/"+path["repo"] != Repo, path["org"] != "" && path["org"] != "shop":
 		return http.StatusNotFound, refusal("Not Found")
-	case has != level && has != "write":
+	case level != "" && has != level && has != "write":
 		return http.StatusForbidden, refusal("Resource not accessible by integration")
 	}
 	return 0, nil
