@@ -53,8 +53,8 @@ func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*providers.Fault](err); ok {
-		return err
+	if f, ok := errors.AsType[*providers.Fault](err); ok { // of the credentials, without the SDK's words around it
+		return f
 	}
 	f := &providers.Fault{Err: err}
 	if e, ok := errors.AsType[smithy.APIError](err); ok && status(err) != 0 {
@@ -73,6 +73,8 @@ func meaning(err error) (providers.Kind, string) {
 		return providers.Invalid, ""
 	case s == http.StatusTooManyRequests, name == "SlowDown", strings.HasPrefix(name, "Throttl"):
 		return providers.Throttled, ""
+	case name == "ExpiredToken", name == "InvalidToken":
+		return providers.Denied, "the session has ended: let manent take one when it needs one, with AWS_ROLE_ARN and the job's identity"
 	case s == http.StatusUnauthorized, s == http.StatusForbidden:
 		return providers.Denied, deniedHint
 	case s == http.StatusNotFound:
@@ -91,9 +93,6 @@ func meaning(err error) (providers.Kind, string) {
 func silence(err error) (providers.Kind, string) {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" { // no such host included
 		return providers.Unavailable, ""
-	}
-	if strings.Contains(err.Error(), "get credentials") || strings.Contains(err.Error(), "get identity") { // of the SDK, which has no type for it
-		return providers.Denied, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the job a role"
 	}
 	return providers.Unknown, ""
 }

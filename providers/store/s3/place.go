@@ -7,23 +7,16 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/aws"
 	"github.com/manent/action/providers/store"
 )
-
-// requestLimit bounds one request.
-const requestLimit = 10 * time.Second
 
 // place is where in which bucket the documents are.
 type place struct {
@@ -93,36 +86,25 @@ func (p place) object(key, name string) (string, error) {
 
 // newClient returns a function that makes the client when it is first needed:
 // the SDK's chain reads files.
-func newClient(getenv func(string) string, p place) func() (*s3.Client, error) {
+func newClient(env providers.Env, p place) func() (*s3.Client, error) {
 	return sync.OnceValues(func() (*s3.Client, error) {
-		cfg, err := configure(getenv)
+		cfg, err := api.Config(context.Background(), env, p.region)
 		if err != nil {
-			return nil, refused(err, "")
+			return nil, err
 		}
-		cfg.Region = cmp.Or(p.region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"), cfg.Region)
 		if cfg.Region == "" && p.endpoint != "" {
 			cfg.Region = "us-east-1" // compatible stores mostly take any
 		}
 		if cfg.Region == "" {
-			return nil, refused(errors.New("no region"), "add ?region=… to the address or set AWS_REGION")
+			return nil, api.NoRegion("add ?region=… to the address or set AWS_REGION")
 		}
-		cfg.HTTPClient = awshttp.NewBuildableClient().WithTimeout(requestLimit)
 		// Other stores refuse the checksums that the SDK adds unasked.
 		cfg.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		cfg.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-		cfg.RetryMaxAttempts, _ = strconv.Atoi(getenv("AWS_MAX_ATTEMPTS")) // 0 is the SDK's own number, 3
 		return s3.NewFromConfig(cfg, func(o *s3.Options) {
 			if p.endpoint != "" {
 				o.BaseEndpoint, o.UsePathStyle = aws.String(p.endpoint), true
 			}
 		}), nil
 	})
-}
-
-func configure(getenv func(string) string) (aws.Config, error) {
-	if id := getenv("AWS_ACCESS_KEY_ID"); id != "" {
-		keys := credentials.NewStaticCredentialsProvider(id, getenv("AWS_SECRET_ACCESS_KEY"), getenv("AWS_SESSION_TOKEN"))
-		return aws.Config{Credentials: aws.NewCredentialsCache(keys)}, nil
-	}
-	return config.LoadDefaultConfig(context.Background())
 }

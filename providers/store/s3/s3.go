@@ -50,9 +50,9 @@ func Spec() store.Spec {
 }
 
 // Open takes s3://bucket/prefix?region=…&endpoint=…. The credentials are
-// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the
-// environment, else what the SDK's own chain finds. No request is made before
-// the first call.
+// those of api/aws: keys of the environment, a role taken with the job's
+// identity, or what the SDK's own chain finds. No request is made before the
+// first call.
 func Open(env providers.Env, address string) (*Store, error) {
 	p, err := parse(address)
 	if err != nil {
@@ -64,7 +64,7 @@ func Open(env providers.Env, address string) (*Store, error) {
 	if env.Log == nil {
 		env.Log = func(string, ...any) {}
 	}
-	return &Store{place: p, client: newClient(env.Getenv, p), log: env.Log}, nil
+	return &Store{place: p, client: newClient(env, p), log: env.Log}, nil
 }
 
 // Get implements store.Store.

@@ -146,6 +146,7 @@ func TestAnswers(t *testing.T) {
 		{"403", code(http.StatusForbidden, "AccessDenied"), providers.Denied},
 		{"404 bucket", code(http.StatusNotFound, "NoSuchBucket"), providers.NotFound},
 		{"400", code(http.StatusBadRequest, "InvalidRequest"), providers.Invalid},
+		{"400 of a session that has ended", code(http.StatusBadRequest, "ExpiredToken"), providers.Denied},
 		{"429", code(http.StatusTooManyRequests, "TooManyRequests"), providers.Throttled},
 		{"503 slow down", code(http.StatusServiceUnavailable, "SlowDown"), providers.Throttled},
 		{"500", code(http.StatusInternalServerError, "InternalError"), providers.Unavailable},
