@@ -34,6 +34,7 @@ type Options struct {
 	Provider string              // named in every fault
 	BaseURL  string              // CI_API_V4_URL, https://HOST/api/v4
 	Project  int64               // id
+	Path     string              // of the project, instead of its id
 	Token    providers.Secret    // blanked in error texts
 	JobToken bool                // it is a job's own token (CI_JOB_TOKEN)
 	Variable string              // where a user sets another token, for hints
@@ -53,13 +54,14 @@ type Client struct {
 type call struct {
 	op    string // for faults
 	needs string // what the token has to be allowed
-	path  string // below the project
+	path  string // below the project, from / on below the API
 }
 
 // What calls need, https://docs.gitlab.com/user/permissions/.
 const (
 	toRead  = "scope read_api and at least the role Reporter"
 	toWrite = "scope api and at least the role Developer, and in a protected environment be allowed to deploy"
+	toSetUp = "scope api and at least the role Maintainer"
 )
 
 // New makes a client. It does no I/O.
@@ -69,7 +71,7 @@ func New(opts Options) (*Client, error) {
 	if _, err := providers.CheckURL(opts.BaseURL, false); err != nil {
 		return nil, c.made(opening, providers.Invalid, err)
 	}
-	if opts.Project < 1 {
+	if opts.Project < 1 && opts.Path == "" {
 		return nil, c.made(opening, providers.Invalid, fmt.Errorf("project %d, expected an id", opts.Project))
 	}
 	token, header := opts.Token.Reveal(), "PRIVATE-TOKEN"
@@ -91,7 +93,7 @@ func New(opts Options) (*Client, error) {
 // send makes a call. Only what reads or sets is repeated, never a POST that
 // may have arrived.
 func (c *Client) send(ctx context.Context, method string, to call, query url.Values, body, into any) (*httpx.Response, error) {
-	address := fmt.Sprintf("%s/projects/%d/%s", strings.TrimSuffix(c.opts.BaseURL, "/"), c.opts.Project, to.path)
+	address := c.address(to.path)
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
@@ -109,6 +111,18 @@ func (c *Client) send(ctx context.Context, method string, to call, query url.Val
 		named.Hint = c.remedy(to.needs)
 	}
 	return resp, &named
+}
+
+func (c *Client) address(path string) string {
+	base := strings.TrimSuffix(c.opts.BaseURL, "/")
+	if strings.HasPrefix(path, "/") {
+		return base + path
+	}
+	project := strconv.FormatInt(c.opts.Project, 10)
+	if c.opts.Path != "" {
+		project = url.PathEscape(c.opts.Path)
+	}
+	return strings.TrimSuffix(base+"/projects/"+project+"/"+path, "/")
 }
 
 func (c *Client) made(to call, kind providers.Kind, err error) error {

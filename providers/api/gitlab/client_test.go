@@ -26,6 +26,7 @@ func open(t *testing.T, change func(*gitlabtest.Server)) (*Client, *gitlabtest.S
 	s.AccessToken, s.SHAs, s.Refs = token, []string{"c0ffee"}, []string{"main"}
 	s.Jobs = []gitlabtest.Job{{ID: 71, Pipeline: 17, Name: "approval-25", Status: "success", User: "ada", Created: began}}
 	s.Deploy(gitlabtest.Deployment{ID: 41, Environment: "prod", SHA: "c0ffee", Ref: "main", Status: "running", Created: began, Updated: began})
+	s.Settings = settings()
 	if change != nil {
 		change(s)
 	}
@@ -55,7 +56,7 @@ func calls() map[string]struct {
 		method, path string
 		call         func(context.Context, *Client) error
 	}
-	return map[string]row{
+	all := map[string]row{
 		"jobs":        {"GET", "/jobs", func(ctx context.Context, c *Client) error { _, err := c.Jobs(ctx, 17); return err }},
 		"children":    {"GET", "/bridges", func(ctx context.Context, c *Client) error { _, err := c.Children(ctx, 17); return err }},
 		"deployments": {"GET", "/deployments", func(ctx context.Context, c *Client) error { _, err := c.Deployments(ctx, "prod", began); return err }},
@@ -70,6 +71,10 @@ func calls() map[string]struct {
 			return c.SetStatus(ctx, Deployment{ID: 41, Environment: "prod", Status: Running}, Success)
 		}},
 	}
+	for name, setup := range setupCalls() {
+		all[name] = row{setup.method, setup.path, setup.call}
+	}
+	return all
 }
 
 func TestEveryCall(t *testing.T) {

@@ -27,3 +27,33 @@ type approval struct {
 	Status  string `json:"status"`
 	Comment string `json:"comment"`
 }
+
+// project is what is read of a project. Its booleans are not the library's: one
+// that an older GitLab does not know is not false.
+type project struct {
+	ID        int64  `json:"id"`
+	Branch    string `json:"default_branch"`
+	Push      *bool  `json:"ci_push_repository_for_job_token_allowed"`
+	Outdated  *bool  `json:"ci_forward_deployment_enabled"`
+	NewGroups string `json:"resource_group_default_process_mode"`
+}
+
+// protection is what a protected environment is told; Name only for a new one.
+type protection struct {
+	Name string  `json:"name,omitempty"`
+	Who  []level `json:"deploy_access_levels"`
+}
+
+type level struct {
+	User  int64 `json:"user_id,omitempty"`
+	Group int64 `json:"group_id,omitempty"`
+	Level int64 `json:"access_level,omitempty"`
+}
+
+func levels(who []Access) []level {
+	out := make([]level, len(who))
+	for i, a := range who {
+		out[i] = level(a)
+	}
+	return out
+}

@@ -70,12 +70,14 @@ type Server struct {
 	Triggers    []Trigger
 	PerPage     int // most per page, 0 for what is asked
 	Failures    []Failure
+	Settings    Settings
 
 	t           *testing.T
 	now         func() time.Time
 	mu          sync.Mutex
 	deployments []Deployment
 	requests    []string
+	sent        []string
 }
 
 // New starts a server that ends with the test.
@@ -106,6 +108,14 @@ func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
+}
+
+// Sent are all requests that reached a handler: method, path, query and body,
+// by spaces, without what is empty.
+func (s *Server) Sent() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sent)
 }
 
 // answer is what a handler says; list is to be paginated.
@@ -188,20 +198,15 @@ func (s *Server) serve(r *http.Request, path string) answer {
 	if !s.authorized(r) {
 		return refusal(http.StatusUnauthorized, "401 Unauthorized")
 	}
-	for _, e := range documented() {
+	for _, e := range append(documented(), setupEndpoints()...) {
 		ids := e.path.FindStringSubmatch(path)
 		if e.method != r.Method || ids == nil {
 			continue
 		}
-		if ids[1] != strconv.Itoa(Project) {
+		if len(ids) > 1 && !e.outside && ids[1] != strconv.Itoa(Project) && ids[1] != url.PathEscape(Path) {
 			return refusal(http.StatusNotFound, "404 Project Not Found")
 		}
-		body := s.check(r, e)
-		var id int64
-		if len(ids) > 2 {
-			id, _ = strconv.ParseInt(ids[2], 10, 64) // digits
-		}
-		made := e.serve(s, id, r.URL.Query(), body)
+		made := e.carryOut(s, ids, r.URL.Query(), s.check(r, e))
 		s.checkAnswer(e, made)
 		return made
 	}
@@ -231,7 +236,12 @@ func (s *Server) check(r *http.Request, e endpoint) map[string]any {
 	if err != nil {
 		s.t.Error(err)
 	}
-	if len(e.body) == 0 {
+	said := r.Method + " " + strings.TrimPrefix(r.URL.EscapedPath(), "/api/v4")
+	for _, more := range []string{r.URL.Query().Encode(), string(text)} {
+		said = strings.TrimSpace(said + " " + more)
+	}
+	s.sent = append(s.sent, said)
+	if len(e.body)+len(e.may) == 0 {
 		if len(text) > 0 {
 			s.t.Errorf("%s %s has a body %q, %s knows none", r.Method, r.URL.Path, text, e.address)
 		}
@@ -242,7 +252,11 @@ func (s *Server) check(r *http.Request, e endpoint) map[string]any {
 		s.t.Errorf("%s %s has the body %q of type %q", r.Method, r.URL.Path, text, r.Header.Get("Content-Type"))
 	}
 	for key, value := range body {
-		if want, known := e.body[key]; !known || fmt.Sprintf("%T", value) != want {
+		want, known := e.body[key]
+		if !known {
+			want, known = e.may[key]
+		}
+		if !known || fmt.Sprintf("%T", value) != want {
 			s.t.Errorf("%s %s has %s = %v, %s knows %v", r.Method, r.URL.Path, key, value, e.address, e.body)
 		}
 	}
@@ -304,6 +318,28 @@ type endpoint struct {
 	address string
 	query   []string
 	body    map[string]string // required attributes with their types
+	may     map[string]string // optional ones
 	answer  []string          // documented keys
-	serve   func(s *Server, id int64, query url.Values, body map[string]any) answer
+	outside bool              // it is not below a project
+
+	// One of both: by the number that follows the project, or by the name.
+	serve func(s *Server, id int64, query url.Values, body map[string]any) answer
+	named func(s *Server, name string, query url.Values, body map[string]any) answer
+}
+
+// carryOut does what was asked for; ids are what the path holds.
+func (e endpoint) carryOut(s *Server, ids []string, query url.Values, body map[string]any) answer {
+	last := ""
+	if len(ids) > 2 || e.outside {
+		last = ids[len(ids)-1]
+	}
+	if e.serve != nil {
+		id, _ := strconv.ParseInt(last, 10, 64) // digits
+		return e.serve(s, id, query, body)
+	}
+	name, err := url.PathUnescape(last)
+	if err != nil {
+		s.t.Errorf("%q is no escaped name", last)
+	}
+	return e.named(s, name, query, body)
 }
