@@ -10,6 +10,7 @@ import (
 	"github.com/manent/action/providers/secret"
 	"github.com/manent/action/providers/secret/env"
 	"github.com/manent/action/providers/secret/file"
+	"github.com/manent/action/providers/secret/gcpsm"
 	"github.com/manent/action/runner/config"
 )
 
@@ -18,6 +19,7 @@ func Secrets() []secret.Spec {
 	return []secret.Spec{
 		env.Spec(),
 		file.Spec(),
+		gcpsm.Spec(),
 	}
 }
 
