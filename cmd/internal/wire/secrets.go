@@ -8,6 +8,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/secret"
+	"github.com/manent/action/providers/secret/azurekv"
 	"github.com/manent/action/providers/secret/env"
 	"github.com/manent/action/providers/secret/file"
 	"github.com/manent/action/providers/secret/gcpsm"
@@ -20,6 +21,7 @@ func Secrets() []secret.Spec {
 		env.Spec(),
 		file.Spec(),
 		gcpsm.Spec(),
+		azurekv.Spec(),
 	}
 }
 
