@@ -79,7 +79,7 @@ func TestRenewal(t *testing.T) {
 				from := role{job: job, audience: "aud", sts: service, ends: &atomic.Int64{}}.kept()
 				began := time.Now()
 				for _, c := range tc.calls {
-					time.Sleep(time.Until(began.Add(c.at)))
+					<-time.After(time.Until(began.Add(c.at)))
 					service.down = c.down
 					if got := asked(t, from); got != c.want {
 						t.Errorf("after %v: session %d, expected %d", c.at, got, c.want)

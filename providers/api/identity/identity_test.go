@@ -185,7 +185,7 @@ func TestVariables(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(time.Minute - leeway)
+		<-time.After(time.Minute - leeway)
 		if _, err := s.Token(t.Context(), "aws"); providers.KindOf(err) != providers.Denied || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("error %v, expected that it has expired", err)
 		}

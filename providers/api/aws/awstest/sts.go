@@ -102,10 +102,10 @@ func (s *STS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, one, secret := s.begin(r)
 	_, _ = fmt.Fprintf(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult>
-<AssumedRoleUser><Arn>arn:aws:sts::123456789012:assumed-role/manent/%s</Arn><AssumedRoleId>AROA:x</AssumedRoleId></AssumedRoleUser>
+<AssumedRoleUser><Arn>arn:aws:sts::123456789012:assumed-role/manent/job</Arn><AssumedRoleId>AROA:x</AssumedRoleId></AssumedRoleUser>
 <Credentials><AccessKeyId>%s</AccessKeyId><SecretAccessKey>%s</SecretAccessKey><SessionToken>%s</SessionToken><Expiration>%s</Expiration></Credentials>
 </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`,
-		r.PostForm.Get("RoleSessionName"), id, secret, one.token, one.ends.UTC().Format(time.RFC3339Nano))
+		id, secret, one.token, one.ends.UTC().Format(time.RFC3339Nano))
 }
 
 // begin makes a session.
