@@ -107,19 +107,29 @@ func (s *shop) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// repositoryOverHTTP serves a repository for the state with git's own backend,
-// to whoever has the token.
+// repositoryOverHTTP serves a repository for the state to whoever has the token.
 func (s *shop) repositoryOverHTTP() string {
 	s.t.Helper()
 	path := s.repository()
-	s.git("--git-dir", path, "config", "http.receivepack", "true")
+	const token = "s3cr3t-t0ken-of-the-state"
+	s.env = append(s.env, "MANENT_GIT_TOKEN="+token)
+	s.vars["STATE"] = "git:" + s.serveGit(s.dir, "", token) + "/state.git"
+	return path
+}
+
+// serveGit serves the bare repositories below a folder with git's own backend,
+// to whoever has the password, and the name if one is demanded.
+func (s *shop) serveGit(root, name, password string) string {
+	s.t.Helper()
 	backend := cgi.Handler{
 		Path: filepath.Join(s.git("--exec-path"), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + s.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=manent"},
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=manent",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.receivepack", "GIT_CONFIG_VALUE_0=true",
+		},
 	}
-	const token = "s3cr3t-t0ken-of-the-state"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, password, _ := r.BasicAuth(); password != token {
+		if who, secret, _ := r.BasicAuth(); secret != password || name != "" && who != name {
 			w.Header().Set("WWW-Authenticate", `Basic realm="state"`)
 			http.Error(w, "who are you", http.StatusUnauthorized)
 			return
@@ -129,9 +139,7 @@ func (s *shop) repositoryOverHTTP() string {
 		one.ServeHTTP(w, r)
 	}))
 	s.t.Cleanup(server.Close)
-	s.env = append(s.env, "MANENT_GIT_TOKEN="+token)
-	s.vars["STATE"] = "git:" + server.URL + "/state.git"
-	return path
+	return server.URL
 }
 
 // byHand gives the candidate a share that manent did not write, and reloads.

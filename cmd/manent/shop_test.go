@@ -168,11 +168,16 @@ func (s *shop) start(verb string, args ...string) *running {
 	s.t.Logf("manent %s %s", verb, strings.Join(args, " "))
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	s.t.Cleanup(cancel)
-	args = append([]string{verb, "-c", s.config}, args...)
-	r := &running{t: s.t, cmd: s.command(ctx, args...), ended: make(chan struct{})}
+	return launch(s.t, s.command(ctx, append([]string{verb, "-c", s.config}, args...)...))
+}
+
+// launch starts a process, whatever program it is.
+func launch(t testing.TB, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{t: t, cmd: cmd, ended: make(chan struct{})}
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
 	if err := r.cmd.Start(); err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	go func() {
 		r.failed = r.cmd.Wait()
