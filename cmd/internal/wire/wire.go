@@ -24,6 +24,7 @@ type Host struct {
 	Redactor *providers.Redactor
 	Tell     func(line string) error      // to the pipeline's platform, see providers.Env
 	Mask     func(providers.Secret) error // told of every secret before anything is printed
+	Sources  *Sources                     // of secrets, kept for the process; nil to make them anew for each
 }
 
 // env is what a provider gets; secrets are found by their configured name.

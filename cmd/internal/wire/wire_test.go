@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/secret"
+	"github.com/manent/action/providers/secret/env"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/runner/gate"
@@ -144,6 +146,35 @@ func TestSecrets(t *testing.T) {
 	err = missing.Resolve(t.Context(), cfg.Secrets)
 	if providers.KindOf(err) != providers.NotFound || !strings.HasPrefix(err.Error(), "secret token: ") || providers.HintOf(err) == "" {
 		t.Errorf("got %v, expected that the missing secret is named, with a hint", err)
+	}
+}
+
+// A process makes each source once, and asks it each time.
+func TestSourcesAreKept(t *testing.T) {
+	made, vars := 0, map[string]string{"TOKEN": "hunter22"}
+	spec := env.Spec()
+	spec.New = func(e providers.Env) (secret.Source, error) { made++; return env.New(e) }
+	given := providers.Env{Getenv: func(name string) string { return vars[name] }}
+	kept := &Sources{}
+	for _, want := range []string{"hunter22", "hunter23"} {
+		vars["TOKEN"] = want
+		source, err := kept.get(spec, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := source.Resolve(t.Context(), "TOKEN"); err != nil || got.Reveal() != want {
+			t.Errorf("%q, %v, expected %q", got.Reveal(), err, want)
+		}
+	}
+	if made != 1 {
+		t.Errorf("made %d times", made)
+	}
+	other := &Sources{}
+	if _, err := other.get(spec, providers.Env{}); err == nil {
+		t.Error("a source without an environment was made")
+	}
+	if _, err := other.get(spec, given); err != nil {
+		t.Errorf("the failure was kept: %v", err)
 	}
 }
 
