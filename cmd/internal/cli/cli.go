@@ -84,7 +84,7 @@ func newApp(version string, getenv func(string) string, dir string) *app {
 		Getenv: getenv, Dir: dir, Redactor: a.redactor,
 		Say:  func(line string) { a.screen.say(line) },
 		Tell: a.tell,
-		Mask: a.mask,
+		Mask: a.mask, Sources: &wire.Sources{},
 	}
 	return a
 }
