@@ -10,10 +10,10 @@ import (
 
 // ScheduleName is the description by which the pipeline schedule is found
 // again, whatever became of its variable.
-const ScheduleName = "manent resume"
+const ScheduleName = "manent: resume rollouts"
 
-// oldestFirst is the mode in which rollouts follow each other.
-const oldestFirst = "oldest_first"
+// OldestFirst is the mode in which rollouts follow each other.
+const OldestFirst = "oldest_first"
 
 // Access is somebody who may deploy to a protected environment.
 type Access struct {
@@ -53,15 +53,26 @@ type GitLabWish struct {
 }
 
 // GitLabPart is one thing of the project with what to do about it: at most one
-// of its other fields says what.
+// of its other fields says what, and Variable of the schedule's.
 type GitLabPart struct {
 	Item
 
 	Settings *Settings
 	Group    string    // that gets the mode oldest_first
 	Schedule *Schedule // as it should be
+	Variable Variable  // of the schedule
 	Protect  *Protect
 }
+
+// Variable says what becomes of the schedule's variable.
+type Variable string
+
+// What may become of it.
+const (
+	VariableKept    Variable = ""
+	VariableMade    Variable = "made"
+	VariableChanged Variable = "changed"
+)
 
 // Settings are those of the project that are to be changed; nil ones stay.
 type Settings struct{ Push, Outdated *bool }
@@ -137,6 +148,12 @@ func schedule(have GitLab) GitLabPart {
 	if len(differ) > 0 {
 		part.Schedule, part.State = &should, WouldChange
 	}
+	switch {
+	case now.Variable == "":
+		part.Variable = VariableMade
+	case now.Variable != should.Variable:
+		part.Variable = VariableChanged
+	}
 	if now.ID == 0 {
 		part.State = WouldMake
 	}
@@ -180,14 +197,14 @@ func group(key string, have GitLab) GitLabPart {
 	part := GitLabPart{Item: Item{What: "resource group " + key, State: Kept}}
 	mode, there := have.Groups[key]
 	switch {
-	case !there && have.NewGroups == oldestFirst:
-		part.Notes = []string{"GitLab makes it with the first pipeline, in the project's mode for new groups: " + oldestFirst}
+	case !there && have.NewGroups == OldestFirst:
+		part.Notes = []string{"GitLab makes it with the first pipeline, in the project's mode for new groups: " + OldestFirst}
 	case !there:
 		part.State = ByHand
 		part.Notes = []string{fmt.Sprintf("GitLab makes it with the first pipeline, in the project's mode for new groups, %s: call this again then; until then waiting rollouts have no order", or(have.NewGroups, "unordered"))}
-	case mode != oldestFirst:
+	case mode != OldestFirst:
 		part.State, part.Group = WouldChange, key
-		part.Changes = []Change{{Of: "process mode", From: mode, To: oldestFirst}}
+		part.Changes = []Change{{Of: "process mode", From: mode, To: OldestFirst}}
 	}
 	return part
 }

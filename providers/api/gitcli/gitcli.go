@@ -45,6 +45,19 @@ func (c *Client) Place() string {
 	return c.remote.shown
 }
 
+// Address looks up where the remote is, without credentials. It asks nothing of
+// the remote itself.
+func (c *Client) Address(ctx context.Context) (string, error) {
+	if c.remote == nil {
+		found, err := c.findRemote(ctx)
+		if err != nil {
+			return "", err
+		}
+		c.remote = found
+	}
+	return c.remote.shown, nil
+}
+
 // scratchPrefix begins the name of a scratch directory; the number of the
 // process that made it follows.
 const scratchPrefix = "manent-state-"

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/manent/action/cmd/internal/wire"
+	"github.com/manent/action/runner/generate"
+	"github.com/manent/action/runner/setup"
+)
+
+// setupGitHubFlags are those of setup github.
+type setupGitHubFlags struct {
+	reviewers []string
+	repo      string
+	tags      string
+	apply     bool
+}
+
+func (a *app) newSetupGitHub() *cobra.Command {
+	var f setupGitHubFlags
+	cmd := &cobra.Command{
+		Use:   "github -c FILE [FILE...]",
+		Short: "make the environments that generated workflows name",
+		Long: `Reads the environments of the repository and shows what generated workflows need
+of them: for each FILE the one that holds the secrets, without reviewers and for
+the default branch only, and for each planned approval one with reviewers, who
+may not approve a run that they began. With --apply it makes them, and reads them
+again. Nothing that is there is loosened: reviewers, wait timers and rules about
+branches stay. Secrets are named, and set by you.
+
+The token in GH_TOKEN or GITHUB_TOKEN is a person's or an App's, with the
+permissions administration: write, actions: read and, for a team, members: read;
+a job's own token cannot have them. Required reviewers need a public repository
+or GitHub Enterprise. With rollout.wait: resume (mode dispatch) nobody reviews.`,
+		Example: `  manent setup github -c envconfig/shop/web/prod.yml --reviewer team:release
+  manent setup github -c envconfig/shop/web/prod.yml --reviewer user:ada --reviewer user:bob --apply`,
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.reviewers, "reviewer", nil, "`WHO` approves, again for each: user:LOGIN or team:SLUG; at most 6")
+	fs.StringVar(&f.repo, "repo", "", "`OWNER/REPO` (GITHUB_REPOSITORY, or the checkout's origin)")
+	fs.StringVar(&f.tags, "tags", "", "rollouts begin with a tag of this `PATTERN`, too: let it deploy")
+	fs.BoolVar(&f.apply, "apply", false, "make what is shown")
+	return a.verb(a.fileFlags(cmd), func(ctx context.Context, more []string) (view, error) { return a.setupGitHub(ctx, more, f) })
+}
+
+func (a *app) setupGitHub(ctx context.Context, more []string, f setupGitHubFlags) (view, error) {
+	if err := named("reviewer", f.reviewers, "user", "team"); err != nil {
+		return view{}, err
+	}
+	envs, err := a.environments(more)
+	if err != nil {
+		return view{}, err
+	}
+	needs, err := generate.GitHubNeeds(envs)
+	if err != nil {
+		return view{}, planned(err)
+	}
+	g, err := a.host.GitHubSetup(ctx, f.repo)
+	if err != nil {
+		return view{}, beforehand(err)
+	}
+	wish := setup.GitHubWish{Branch: g.Branch, Tags: f.tags}
+	if wish.Reviewers, err = g.Reviewers(ctx, f.reviewers); err != nil {
+		return view{}, beforehand(err)
+	}
+	have, err := readEnvironments(ctx, g, needs)
+	if err != nil {
+		return view{}, beforehand(err)
+	}
+	parts, err := setup.PlanGitHub(needs, wish, have)
+	plan := a.gitHubPlan(g, needs, parts)
+	if err != nil {
+		return setupView(plan.of, plan.items(), false, "nothing was written"), planned(err)
+	}
+	return a.setUp(ctx, plan, f.apply)
+}
+
+func readEnvironments(ctx context.Context, g *wire.GitHubSetup, needs []generate.Needed) ([]setup.Environment, error) {
+	out := make([]setup.Environment, len(needs))
+	for i, need := range needs {
+		var err error
+		if out[i], err = g.Read(ctx, need.Name); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// gitHubPlan is the plan of parts. What was written is compared with what is
+// read then.
+func (a *app) gitHubPlan(g *wire.GitHubSetup, needs []generate.Needed, parts []setup.GitHubPart) setupPlan {
+	plan := setupPlan{of: g.Repository}
+	for _, part := range parts {
+		plan.jobs = append(plan.jobs, setupJob{item: part.Item, writes: g.Writes(part)})
+	}
+	plan.check = func(ctx context.Context) ([]setup.Item, error) {
+		now, err := readEnvironments(ctx, g, needs)
+		if err != nil {
+			return nil, err
+		}
+		items := make([]setup.Item, len(parts))
+		for i, part := range parts {
+			items[i] = setup.Differ(part.Name, now[i], part.Should).Item
+		}
+		return items, nil
+	}
+	return plan
+}
