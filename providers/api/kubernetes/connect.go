@@ -1,0 +1,158 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/manent/action/providers"
+)
+
+// accountDir is where a pod finds its service account.
+const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// dial makes the clients of the kubeconfig. Nothing is sent yet.
+func (c *Client) dial() (*connection, error) {
+	cfg, namespace, err := c.opts.config()
+	if err != nil {
+		return nil, err
+	}
+	if err := strict(cfg); err != nil {
+		return nil, err
+	}
+	cfg.QPS = -1 // a step sends a handful of requests; the server says when it is too much
+	cfg.UserAgent = FieldManager
+	cfg.WarningHandler = warnings(c.opts.Log)
+	if cfg.ExecProvider != nil {
+		cfg.ExecProvider.StdinUnavailable = true
+		cfg.ExecProvider.StdinUnavailableMessage = "a pipeline has nobody to ask"
+	}
+	cfg.Wrap(c.wrap)
+	cfg = dynamic.ConfigFor(cfg)
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, invalid(err, "")
+	}
+	objects, err := dynamic.NewForConfigAndClient(cfg, web)
+	if err != nil {
+		return nil, invalid(err, "")
+	}
+	raw, err := rest.UnversionedRESTClientForConfigAndClient(cfg, web)
+	if err != nil {
+		return nil, invalid(err, "")
+	}
+	return &connection{objects: objects, raw: raw, namespace: namespace}, nil
+}
+
+// strict refuses a connection that anybody on the way could read or change.
+func strict(cfg *rest.Config) error {
+	if !strings.Contains(cfg.Host, "://") {
+		cfg.Host = "https://" + cfg.Host // as client-go would: there are credentials
+	}
+	if _, err := providers.CheckURL(cfg.Host, false); err != nil {
+		return invalid(fmt.Errorf("server %w", err), "use the https address of the API server")
+	}
+	if cfg.Insecure {
+		return invalid(errors.New("the kubeconfig has insecure-skip-tls-verify, which shows the credentials to whoever answers"), "give the cluster's certificate-authority-data instead")
+	}
+	return nil
+}
+
+func invalid(err error, hint string) error {
+	return &providers.Fault{Kind: providers.Invalid, Err: err, Hint: hint}
+}
+
+// config finds the kubeconfig in kubectl's order.
+func (o Options) config() (*rest.Config, string, error) {
+	rules := &clientcmd.ClientConfigLoadingRules{Warner: func(error) {}}
+	home := filepath.Join(o.Getenv("HOME"), ".kube", "config")
+	switch {
+	case o.Kubeconfig != "":
+		rules.ExplicitPath = o.path(o.Kubeconfig)
+	case o.Getenv("KUBECONFIG") != "":
+		for _, file := range filepath.SplitList(o.Getenv("KUBECONFIG")) {
+			rules.Precedence = append(rules.Precedence, o.path(file))
+		}
+	case o.Getenv("HOME") != "" && exists(home):
+		rules.Precedence = []string{home}
+	case o.Getenv("KUBERNETES_SERVICE_HOST") != "":
+		return o.inCluster(accountDir)
+	default:
+		return nil, "", invalid(errors.New("no kubeconfig and no service account of a pod"), "set KUBECONFIG, or the setting kubeconfig")
+	}
+	files, err := rules.Load()
+	if err != nil {
+		return nil, "", invalid(fmt.Errorf("kubeconfig: %w", err), "")
+	}
+	return o.pick(files)
+}
+
+func (o Options) path(file string) string {
+	if filepath.IsAbs(file) || o.Dir == "" {
+		return file
+	}
+	return filepath.Join(o.Dir, file)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// pick takes one context of the kubeconfig.
+func (o Options) pick(files *clientcmdapi.Config) (*rest.Config, string, error) {
+	name := o.Context
+	if name == "" {
+		name = files.CurrentContext
+	}
+	if _, ok := files.Contexts[name]; !ok {
+		return nil, "", invalid(
+			fmt.Errorf("the kubeconfig has no context %q, it has %q", name, slices.Sorted(maps.Keys(files.Contexts))),
+			"name one of them with the setting context")
+	}
+	loader := clientcmd.NewNonInteractiveClientConfig(*files, name, &clientcmd.ConfigOverrides{}, nil)
+	cfg, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", invalid(fmt.Errorf("context %q: %w", name, err), "")
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", invalid(fmt.Errorf("context %q: %w", name, err), "")
+	}
+	return cfg, namespace, nil
+}
+
+// inCluster is what a pod is given: client-go reads the token anew when it is
+// replaced.
+func (o Options) inCluster(dir string) (*rest.Config, string, error) {
+	if o.Context != "" {
+		return nil, "", invalid(fmt.Errorf("context %q, but there is no kubeconfig: the pod's own service account has no contexts", o.Context), "leave the setting context out, or give a kubeconfig")
+	}
+	namespace, err := os.ReadFile(filepath.Join(dir, "namespace"))
+	if err != nil {
+		return nil, "", invalid(fmt.Errorf("service account of the pod: %w", err), "mount it (automountServiceAccountToken), or give a kubeconfig")
+	}
+	return &rest.Config{
+		Host:            "https://" + net.JoinHostPort(o.Getenv("KUBERNETES_SERVICE_HOST"), o.Getenv("KUBERNETES_SERVICE_PORT")),
+		BearerTokenFile: filepath.Join(dir, "token"),
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(dir, "ca.crt")},
+	}, strings.TrimSpace(string(namespace)), nil
+}
+
+// warnings hands on what the server says beside its answer.
+type warnings func(format string, args ...any)
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w warnings) HandleWarningHeader(_ int, _, text string) {
+	w("kubernetes: the cluster warns: %s", oneLine(text))
+}

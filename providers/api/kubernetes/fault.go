@@ -1,0 +1,160 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"time"
+	"unicode"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/httpx"
+)
+
+// call says what was tried, for the error and its hint.
+type call struct {
+	op    string
+	verb  string
+	ref   Ref
+	sub   []string
+	group string // of a question about an API group
+
+	ctx, one context.Context // the caller's and this request's
+	limit    time.Duration
+	answer   answer
+}
+
+// fault gives an error its kind and drops its chain, which holds addresses and
+// credentials and would pass off a timeout as the caller's.
+func (c *Client) fault(what call, err error) error {
+	f := &providers.Fault{Provider: c.opts.Provider, Op: what.op, After: what.answer.after}
+	var given *providers.Fault
+	var lost *lostError
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &given):
+		f.Kind, f.Err, f.Hint = given.Kind, given.Err, given.Hint
+	case what.ctx != nil && what.ctx.Err() != nil:
+		f.Err = fmt.Errorf("no answer: %w", what.ctx.Err())
+	case what.one != nil && what.one.Err() != nil:
+		f.Err = fmt.Errorf("no answer within %v", what.limit)
+	case errors.As(err, &lost):
+		f.Kind, f.Err, f.Hint = c.onTheWay(lost.err)
+	case errors.As(err, &status):
+		f.Kind, f.Err, f.Hint = c.answered(what, status)
+	case strings.Contains(err.Error(), "getting credentials: "):
+		f.Kind, f.Err, f.Hint = c.credentials(err)
+	default:
+		f.Err = errors.New(c.clean(plain(err)))
+	}
+	return f
+}
+
+func (c *Client) clean(text string) string { return oneLine(c.redact.Clean(text)) }
+
+// onTheWay: only when no connection came about is it sure that nothing happened.
+func (c *Client) onTheWay(err error) (providers.Kind, error, string) { //nolint:staticcheck // the parts of a Fault in their order
+	var dial *net.OpError
+	var cert *tls.CertificateVerificationError
+	text := errors.New(c.clean(plain(err)))
+	switch {
+	case errors.As(err, &cert):
+		return providers.Unavailable, text, "the kubeconfig's certificate-authority-data must be the authority that signed the API server's certificate"
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return providers.Unavailable, text, ""
+	}
+	return providers.Unknown, text, ""
+}
+
+// credentials: the program that the kubeconfig names gave none.
+func (c *Client) credentials(err error) (providers.Kind, error, string) { //nolint:staticcheck // as above
+	text := errors.New(c.clean(plain(err)))
+	if errors.Is(err, exec.ErrNotFound) || strings.Contains(err.Error(), "not found") {
+		return providers.Denied, text, "install the program that the kubeconfig names under exec, or use a kubeconfig with a token"
+	}
+	return providers.Unavailable, text, "run the program that the kubeconfig names under exec, and see what it says"
+}
+
+// answered maps a status of the API server.
+func (c *Client) answered(what call, err apierrors.APIStatus) (providers.Kind, error, string) { //nolint:staticcheck // as above
+	s := err.Status()
+	code := int(s.Code)
+	text := fmt.Errorf("status %d: %s", code, c.clean(message(err)))
+	kind := httpx.KindOf(code)
+	if code == http.StatusGatewayTimeout { // the request went on inside and may have been done
+		kind = providers.Unknown
+	}
+	return kind, text, hint(what, code, s.Message)
+}
+
+// message is what the server said; of an answer that is no Status only the
+// first cause has the text.
+func message(err apierrors.APIStatus) string {
+	s := err.Status()
+	if s.Details != nil {
+		for _, cause := range s.Details.Causes {
+			if cause.Type == "UnexpectedServerResponse" && cause.Message != "unknown" {
+				return cause.Message
+			}
+		}
+	}
+	return s.Message
+}
+
+func hint(what call, code int, said string) string {
+	switch {
+	case code == http.StatusForbidden && what.verb != "" && !strings.Contains(said, "cannot "+what.verb):
+		return "an admission webhook or policy of the cluster refused it, not RBAC"
+	case code == http.StatusForbidden && what.verb != "":
+		return "allow it in RBAC: " + Rule(what.ref.Group, strings.Join(append([]string{what.ref.Resource}, what.sub...), "/"), what.verb) + scope(what.ref)
+	case code == http.StatusUnauthorized:
+		return "the cluster does not know these credentials: renew the token, or name another context"
+	case code == http.StatusNotFound && what.group != "":
+		return "install its custom resource definitions in this cluster, or name another context"
+	}
+	return ""
+}
+
+func scope(r Ref) string {
+	if r.Namespace == "" {
+		return " in a ClusterRole"
+	}
+	return " in a Role of namespace " + r.Namespace
+}
+
+// Rule is a rule of a Role, on one line.
+func Rule(group, resource string, verbs ...string) string {
+	return fmt.Sprintf("{apiGroups: [%q], resources: [%q], verbs: [%s]}", group, resource, strings.Join(verbs, ", "))
+}
+
+func plain(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return err.Error()
+}
+
+// oneLine keeps the first words of a text, without control characters.
+func oneLine(text string) string {
+	const most = 400
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	cut := ""
+	if len(runes) > most {
+		runes, cut = runes[:most], "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, string(runes)) + cut
+}

@@ -1,0 +1,121 @@
+package route
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/manent/action/state"
+)
+
+// Istio reads a VirtualService. The first entry that matches wins, so an entry
+// for testers stands right before the one that it is cloned from. A
+// destination that is alone gets everything whatever its weight, so none is
+// ever taken away.
+func Istio(doc map[string]any, names Names) (Split, error) {
+	return format{
+		kind: "VirtualService", list: "http", refs: "route", absent: 0,
+		owner: istioOwner, target: istioTarget, before: true, strays: istioStrays,
+		missing: "give the application's http entry two destinations: host " + names.Service + " with subset a and weight 100, and with subset b and weight 0",
+	}.read(doc, names)
+}
+
+// istioOwner: a destination is ours if it is a slot's subset of the Service.
+func istioOwner(ref map[string]any, in string, n Names) backend {
+	dest, _ := ref["destination"].(map[string]any)
+	host, subset := text(dest, "host", ""), text(dest, "subset", "")
+	if SameHost(host, in, n) && (subset == string(state.SlotA) || subset == string(state.SlotB)) {
+		return backend{slot: state.Slot(subset), name: host}
+	}
+	return backend{name: strings.TrimSuffix(host+" subset "+subset, " subset ")}
+}
+
+// SameHost reports whether a host in an object of namespace in is the Service:
+// shop, shop.ns, shop.ns.svc or longer, a short name being of in.
+func SameHost(host, in string, n Names) bool {
+	parts := strings.Split(host, ".")
+	switch {
+	case parts[0] != n.Service:
+		return false
+	case len(parts) == 1:
+		return in == n.Namespace
+	}
+	return parts[1] == n.Namespace && (len(parts) == 2 || parts[2] == "svc")
+}
+
+func istioTarget(s Split, r Rule, n int, t Testers) (map[string]any, error) {
+	entry, ref := s.clone(r, n, t.Slot)
+	ref["weight"] = int64(100)
+	header := lower(t.Header) // Envoy knows header names in lower case only
+	matches := objects(entry["match"])
+	if len(matches) == 0 {
+		matches = []map[string]any{{}}
+	}
+	list := make([]any, len(matches))
+	for i, m := range matches {
+		headers, _ := m["headers"].(map[string]any)
+		without, _ := m["withoutHeaders"].(map[string]any)
+		if has(headers, header) || has(without, header) {
+			return nil, taken(r, header)
+		}
+		if headers == nil {
+			headers = map[string]any{}
+		}
+		headers[header] = map[string]any{"exact": t.Value}
+		m["headers"] = headers
+		list[i] = m
+	}
+	entry["match"] = list
+	return entry, nil
+}
+
+func has(headers map[string]any, name string) bool {
+	for h := range headers {
+		if lower(h) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// istioStrays finds traffic of ours that manent does not move.
+func istioStrays(doc map[string]any, n Names) string {
+	spec, _ := doc["spec"].(map[string]any)
+	for _, list := range []string{"tcp", "tls"} {
+		for i, entry := range objects(spec[list]) {
+			for _, ref := range objects(entry["route"]) {
+				if istioOwner(ref, namespaceOf(doc), n).slot != "" {
+					return fmt.Sprintf("%s entry %d sends to a slot of %s, and only http entries are moved", list, i, n.Service)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// Subsets checks that a DestinationRule tells the slots apart, and returns the
+// labels of each.
+func Subsets(doc map[string]any, n Names) (map[state.Slot]map[string]string, error) {
+	spec, _ := doc["spec"].(map[string]any)
+	if host := text(spec, "host", ""); !SameHost(host, namespaceOf(doc), n) {
+		return nil, invalid("name the DestinationRule of the Service with the setting destination_rule", "it is for host %q, expected Service %s of namespace %s", host, n.Service, n.Namespace)
+	}
+	out := map[state.Slot]map[string]string{}
+	for _, subset := range objects(spec["subsets"]) {
+		labels := map[string]string{}
+		given, _ := subset["labels"].(map[string]any)
+		for key := range given {
+			labels[key] = text(given, key, "")
+		}
+		out[state.Slot(text(subset, "name", ""))] = labels
+	}
+	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
+		if len(out[slot]) == 0 {
+			return nil, invalid(fmt.Sprintf("add to spec.subsets {name: %s, labels: {manent.io/track: %s}}: requests for a subset that is not there are answered 503", slot, slot),
+				"it has no subset %s with labels", slot)
+		}
+	}
+	if fmt.Sprint(out[state.SlotA]) == fmt.Sprint(out[state.SlotB]) {
+		return nil, invalid("give each subset the label that only its slot's pods have, such as manent.io/track", "subsets a and b have the same labels %v", out[state.SlotA])
+	}
+	return out, nil
+}

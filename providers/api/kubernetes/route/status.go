@@ -1,0 +1,129 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verdict is what the controllers of an HTTPRoute's parents say about it.
+type Verdict struct {
+	Refused []Refusal // conditions that say no
+	Silent  []string  // parents that have not spoken about this generation
+}
+
+// Refusal is a condition that says no.
+type Refusal struct {
+	Parent, Condition, Reason, Message string
+	Current                            bool // about the present generation
+}
+
+// String names all of it.
+func (r Refusal) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("%s: %s is not so, %s: %s", r.Parent, r.Condition, r.Reason, r.Message), ": ")
+}
+
+// Parents looks at every parent of the route, or at those named: each has to
+// have accepted this generation, with all its references resolved.
+func Parents(doc map[string]any, only []string) Verdict {
+	spec, _ := doc["spec"].(map[string]any)
+	status, _ := doc["status"].(map[string]any)
+	var v Verdict
+	seen := 0
+	for _, parent := range objects(spec["parentRefs"]) {
+		if len(only) > 0 && !slices.Contains(only, text(parent, "name", "")) {
+			continue
+		}
+		seen++
+		spoken := false
+		for _, entry := range objects(status["parents"]) {
+			ref, _ := entry["parentRef"].(map[string]any)
+			if parentKey(ref, doc) == parentKey(parent, doc) {
+				spoken = true
+				v.add(parentName(parent), entry, Generation(doc))
+			}
+		}
+		if !spoken {
+			v.Silent = append(v.Silent, parentName(parent))
+		}
+	}
+	if seen == 0 {
+		v.Refused = append(v.Refused, Refusal{Parent: "the route", Condition: "Attached", Reason: "NoParent", Message: "spec.parentRefs names no such Gateway", Current: true})
+	}
+	return v
+}
+
+// add takes one controller's word. A condition without observedGeneration
+// says nothing about the present one.
+func (v *Verdict) add(parent string, entry map[string]any, generation int64) {
+	have := map[string]bool{}
+	for _, c := range objects(entry["conditions"]) {
+		kind, good := text(c, "type", ""), "True"
+		switch kind {
+		case "Accepted", "ResolvedRefs":
+			have[kind] = true
+		case "PartiallyInvalid":
+			good = "False"
+		default:
+			continue
+		}
+		observed, _, _ := number(c["observedGeneration"])
+		said := text(c, "status", "Unknown")
+		switch {
+		case said == "Unknown" || text(c, "reason", "") == "Pending":
+			v.silent(parent)
+		case said != good:
+			v.Refused = append(v.Refused, Refusal{Parent: parent, Condition: kind, Reason: text(c, "reason", "no reason"), Message: text(c, "message", ""), Current: observed >= generation})
+		case observed < generation:
+			v.silent(parent)
+		}
+	}
+	if !have["Accepted"] || !have["ResolvedRefs"] {
+		v.silent(parent)
+	}
+}
+
+func (v *Verdict) silent(parent string) {
+	if !slices.Contains(v.Silent, parent) {
+		v.Silent = append(v.Silent, parent)
+	}
+}
+
+func parentName(ref map[string]any) string {
+	return text(ref, "kind", "Gateway") + " " + text(ref, "name", "")
+}
+
+func parentKey(ref, doc map[string]any) string {
+	port, _, _ := number(ref["port"])
+	return fmt.Sprint([]any{
+		text(ref, "group", "gateway.networking.k8s.io"), text(ref, "kind", "Gateway"),
+		text(ref, "namespace", namespaceOf(doc)), text(ref, "name", ""), text(ref, "sectionName", ""), port,
+	})
+}
+
+// Change is who changed the rules last, as the API server recorded it.
+type Change struct {
+	Manager string
+	At      time.Time
+}
+
+// String is "argocd-controller at 2026-11-30T17:00:00Z".
+func (c Change) String() string { return c.Manager + " at " + c.At.UTC().Format(time.RFC3339) }
+
+// LastChange finds in metadata.managedFields who changed the list of rules
+// last; false when the document does not say. The list is atomic: whoever
+// changes a part of it holds the whole.
+func (s Split) LastChange() (Change, bool) {
+	meta, _ := s.doc["metadata"].(map[string]any)
+	var last Change
+	for _, entry := range objects(meta["managedFields"]) {
+		fields, _ := entry["fieldsV1"].(map[string]any)
+		spec, _ := fields["f:spec"].(map[string]any)
+		at, err := time.Parse(time.RFC3339, text(entry, "time", ""))
+		if _, holds := spec["f:"+s.format.list]; holds && err == nil && text(entry, "subresource", "") == "" && !at.Before(last.At) {
+			last = Change{Manager: text(entry, "manager", "unknown"), At: at}
+		}
+	}
+	return last, last.Manager != ""
+}

@@ -1,0 +1,90 @@
+package kubernetes
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/manent/action/providers"
+)
+
+// maxBody bounds an answer; the API server itself keeps objects below 1.5 MiB.
+const maxBody = 16 << 20
+
+// answer is what a response said outside its body.
+type answer struct{ after time.Duration }
+
+type answerKey struct{}
+
+// transport is the innermost: it sees requests as they are sent.
+type transport struct {
+	next   http.RoundTripper
+	client *Client
+}
+
+func (c *Client) wrap(next http.RoundTripper) http.RoundTripper {
+	return &transport{next: next, client: c}
+}
+
+// RoundTrip implements http.RoundTripper. It takes Retry-After off the answer,
+// since client-go would wait and send again, ten times over.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.client.hide(req.Header.Get("Authorization")); err != nil {
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, &lostError{err: err}
+	}
+	if a, ok := req.Context().Value(answerKey{}).(*answer); ok {
+		a.after = retryAfter(resp.Header.Get("Retry-After"))
+	}
+	resp.Header.Del("Retry-After")
+	resp.Body = &bounded{ReadCloser: resp.Body, left: maxBody}
+	return resp, nil
+}
+
+func retryAfter(text string) time.Duration {
+	seconds, err := strconv.Atoi(text)
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, time.Hour)
+}
+
+// hide keeps a credential out of whatever is printed.
+func (c *Client) hide(authorization string) error {
+	words := strings.Fields(authorization)
+	if len(words) == 0 {
+		return nil
+	}
+	token := providers.NewSecret(words[len(words)-1])
+	c.redact.Add(token)
+	if c.opts.Hide == nil {
+		return nil
+	}
+	return c.opts.Hide(token)
+}
+
+// lostError is an error of the way. It does not unwrap: client-go looks for a
+// closed connection in the chain and would send again.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return "connection: " + e.err.Error() }
+
+// bounded ends an endless body, so that it cannot be read as a whole answer.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, &lostError{err: io.ErrShortBuffer}
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

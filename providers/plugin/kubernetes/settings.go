@@ -1,0 +1,90 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	api "github.com/manent/action/providers/api/kubernetes"
+)
+
+// Settings of the plugin.
+type Settings struct {
+	Service        string        `name:"service" required:"true" help:"the application's Service: without -a and -b with Gateway API, as it is with Istio"`
+	Namespace      string        `name:"namespace" help:"of the Services and workloads; the context's own by default"`
+	HTTPRoutes     []string      `name:"http_route" help:"Gateway API: HTTPRoutes whose rules have both backendRefs, <service>-a and <service>-b"`
+	VirtualService []string      `name:"virtual_service" help:"Istio: VirtualServices whose http entries have both subsets, a and b, of the Service"`
+	RouteNamespace string        `name:"route_namespace" help:"of the HTTPRoutes or VirtualServices and the DestinationRule; namespace by default"`
+	Rules          []string      `name:"rules" help:"names of the rules (http entries) to manage; all that name both slots by default"`
+	Gateways       []string      `name:"gateways" help:"Gateway API: parents whose word counts; all of the route by default"`
+	DestRule       string        `name:"destination_rule" help:"Istio: the DestinationRule with the subsets; named like the Service by default"`
+	Kubeconfig     string        `name:"kubeconfig" help:"path of a kubeconfig; else KUBECONFIG, ~/.kube/config, or the pod's own service account"`
+	Context        string        `name:"context" help:"context of the kubeconfig; its current one by default"`
+	Settle         time.Duration `name:"settle" default:"10s" help:"Istio: how long a change takes to reach every proxy; Istio itself does not say"`
+	SettleTimeout  time.Duration `name:"settle_timeout" default:"1m" help:"Gateway API: a controller that is silent for so long after a change never reports, and is believed with a warning"`
+	Timeout        time.Duration `name:"timeout" default:"8s" help:"for one request to the API server"`
+}
+
+// label is what the API server takes as a Service's name.
+var label = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
+
+func (s Settings) check() error {
+	switch {
+	case !label.MatchString(s.Service) || len(s.Service) > 61:
+		return fmt.Errorf("service %q, expected the name of a Service of at most 61 letters, digits and dashes", s.Service)
+	case len(s.HTTPRoutes) > 0 && len(s.VirtualService) > 0:
+		return errors.New("both http_route and virtual_service are given, expected one: two routers would move the traffic of one Service")
+	case len(s.HTTPRoutes) == 0 && len(s.VirtualService) == 0:
+		return errors.New("neither http_route nor virtual_service is given")
+	case s.Timeout <= 0:
+		return fmt.Errorf("timeout %v, expected more than 0", s.Timeout)
+	case s.Settle < 0 || s.SettleTimeout <= 0:
+		return fmt.Errorf("settle %v and settle_timeout %v, expected at least 0 and more than 0", s.Settle, s.SettleTimeout)
+	}
+	for i, name := range s.objects() {
+		if name == "" || slices.Contains(s.objects()[:i], name) {
+			return fmt.Errorf("route %q is empty or there twice", name)
+		}
+	}
+	return nil
+}
+
+// objects are the routes' names: the router's parts.
+func (s Settings) objects() []string { return append(slices.Clone(s.HTTPRoutes), s.VirtualService...) }
+
+// Role is what manent needs to be allowed, as rules of a Role for each
+// namespace ("" for the context's own).
+func (s Settings) Role() map[string][]string {
+	routes := s.RouteNamespace
+	if routes == "" {
+		routes = s.Namespace
+	}
+	named := func(group, resource string, names []string, verbs ...string) string {
+		return strings.TrimSuffix(api.Rule(group, resource, verbs...), "}") + fmt.Sprintf(", resourceNames: [%s]}", strings.Join(names, ", "))
+	}
+	out := map[string][]string{}
+	if len(s.HTTPRoutes) > 0 {
+		out[routes] = append(out[routes], named(gatewayGroup, "httproutes", s.HTTPRoutes, "get", "patch"))
+		out[s.Namespace] = append(out[s.Namespace],
+			named("", "services", []string{s.Service + "-a", s.Service + "-b"}, "get"),
+			api.Rule("discovery.k8s.io", "endpointslices", "list"))
+		return out
+	}
+	out[routes] = append(out[routes],
+		named(istioGroup, "virtualservices", s.VirtualService, "get", "patch"),
+		named(istioGroup, "destinationrules", []string{s.destinationRule()}, "get"))
+	out[s.Namespace] = append(out[s.Namespace],
+		named("", "services", []string{s.Service}, "get"),
+		api.Rule("", "pods", "list"))
+	return out
+}
+
+func (s Settings) destinationRule() string {
+	if s.DestRule == "" {
+		return s.Service
+	}
+	return s.DestRule
+}

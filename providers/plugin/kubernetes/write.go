@@ -1,0 +1,184 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/kubernetes/route"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+// tries bounds how often a patch that lost a race over something else than the
+// weights is made again.
+const tries = 5
+
+// lostRace reports whether a patch may have been refused because the document
+// was not as read: a failed test is Invalid.
+func lostRace(err error) bool {
+	return providers.IsConflict(err) || providers.KindOf(err) == providers.Invalid
+}
+
+func busy() error {
+	return &providers.Fault{Kind: providers.Conflict,
+		Err:  fmt.Errorf("somebody else changed the object %d times in a row, its weights stayed", tries),
+		Hint: "look in its metadata.managedFields for who writes it all the time"}
+}
+
+// job is the write of one part.
+type job struct {
+	*Router
+	want   state.PartWeights
+	expect *router.Part // nil when the caller did not see the part
+	found  object
+	failed bool
+}
+
+// Write implements router.Router. Conflicts are looked for on every part
+// before the first is written; then each part that can be reached is written
+// in order, also after one that failed. The condition is what the API server
+// itself tests with the patch: generation, names and weights. The
+// resourceVersion is no part of it, since a controller changes that with each
+// status it writes. The receipt holds each part's generation and the time.
+func (r *Router) Write(ctx context.Context, _ state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
+	jobs := make([]job, len(want))
+	var problems []error
+	for i, p := range want {
+		j := job{Router: r, want: p}
+		for k := range expect.Parts {
+			if expect.Parts[k].ID == p.ID {
+				j.expect = &expect.Parts[k]
+			}
+		}
+		err := named("compare "+p.ID, j.compare(ctx))
+		if k := providers.KindOf(err); k == providers.Conflict || err != nil && k == providers.Invalid {
+			return nil, err
+		}
+		if j.failed = err != nil; j.failed {
+			problems = append(problems, err)
+		}
+		jobs[i] = j
+	}
+	receipt := state.Receipt{}
+	for i := range jobs {
+		if jobs[i].failed {
+			continue
+		}
+		if err := jobs[i].write(ctx); err != nil {
+			problems = append(problems, named("write weights of "+jobs[i].want.ID, err))
+			continue
+		}
+		id := jobs[i].want.ID
+		receipt[id] = strconv.FormatInt(jobs[i].found.split.Generation(), 10)
+		receipt[id+" at"] = r.now().UTC().Format(time.RFC3339Nano)
+	}
+	return receipt, join(problems)
+}
+
+// compare reads the part and finds out whether it may be written.
+func (j *job) compare(ctx context.Context) (err error) {
+	if err := route.Check(j.want.Weights); err != nil {
+		return err
+	}
+	if j.found, err = j.look(ctx, j.want.ID); err != nil {
+		return err
+	}
+	return j.expected()
+}
+
+func (j *job) done() bool { return router.Same(j.found.split.Weights(), j.want.Weights) }
+
+// expected returns nil if the part is what the caller saw, or as wanted.
+func (j *job) expected() error {
+	seen, foreign := j.found.split.Weights(), j.found.split.Foreign()
+	switch {
+	case j.done():
+		return nil
+	case j.expect != nil && j.expect.Err != nil:
+		return &providers.Fault{Kind: providers.Unavailable, Err: errors.New("it could not be read before, so there is nothing to compare with"), Hint: "read again"}
+	case j.expect == nil || !router.Same(seen, j.expect.Weights):
+		return j.drifted(seen)
+	case !router.Same(foreign, j.expect.Foreign):
+		return j.drifted(together(seen, foreign))
+	}
+	return nil
+}
+
+func together(seen, foreign map[string]float64) map[string]float64 {
+	for name, w := range foreign {
+		seen[name] = w
+	}
+	return seen
+}
+
+// drifted names both sides, and who did it.
+func (j *job) drifted(seen map[string]float64) error {
+	drift := &router.ErrDrifted{Part: j.want.ID, Seen: seen}
+	if j.expect != nil {
+		drift.Want = together(map[string]float64{}, j.expect.Weights)
+	}
+	f := &providers.Fault{Kind: providers.Conflict, Err: drift, Hint: "find out who changed the weights before going on"}
+	if change, ok := j.found.split.LastChange(); ok {
+		f.Hint = "last changed by " + change.String() + "; see that this tool leaves the weights alone"
+	}
+	return f
+}
+
+// write patches, and after a refusal reads again to learn which it was: the
+// weights changed (Conflict), something else did (once more), or nothing
+// (the API server refuses what the patch says).
+func (j *job) write(ctx context.Context) error {
+	for range tries {
+		if j.done() {
+			return nil
+		}
+		if err := j.expected(); err != nil {
+			return err
+		}
+		patched, err := j.client.Patch(ctx, j.found.ref, j.found.split.Write(j.want.Weights))
+		if err == nil {
+			return j.verify(j.parse(j.found.ref, patched))
+		}
+		if !lostRace(err) {
+			return err
+		}
+		before, refused := j.found, err
+		if j.found, err = j.look(ctx, j.want.ID); err != nil {
+			return err
+		}
+		if providers.KindOf(refused) == providers.Invalid && j.found.split.Same(before.split) {
+			return refused
+		}
+	}
+	return busy()
+}
+
+// verify looks at what the API server stored: an admission webhook may have
+// made something else of it.
+func (j *job) verify(stored object, err error) error {
+	if err != nil {
+		return err
+	}
+	if j.found = stored; j.done() {
+		return nil
+	}
+	return &providers.Fault{Kind: providers.Invalid,
+		Err:  fmt.Errorf("the API server stored weights %v instead of %v", stored.split.Weights(), j.want.Weights),
+		Hint: "an admission webhook of the cluster changes this object: take its rule away"}
+}
+
+// join makes one error of several; it is of the first one's kind.
+func join(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	all := problems[0]
+	for _, p := range problems[1:] {
+		all = fmt.Errorf("%w; %w", all, p)
+	}
+	return all
+}
