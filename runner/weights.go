@@ -67,7 +67,11 @@ func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent
 				continue
 			}
 		}
-		found = append(found, fmt.Sprintf("part %s has weights %v, manent last wrote %v", p.ID, p.Weights, want))
+		by := ""
+		if p.By != "" {
+			by = ", last changed by " + p.By
+		}
+		found = append(found, fmt.Sprintf("part %s has weights %v, manent last wrote %v%s", p.ID, p.Weights, want, by))
 	}
 	for _, p := range stored {
 		if !slices.ContainsFunc(seen.Parts, func(q router.Part) bool { return q.ID == p.ID }) {

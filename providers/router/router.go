@@ -50,6 +50,7 @@ type Part struct {
 	Revision string                 // the system's own version of the object, "" when it has none
 	Pending  bool                   // accepted, not yet in force
 	Foreign  map[string]float64     // weight held by entries that are not ours
+	By       string                 // who changed it last and when, "" when the system does not say
 	Err      error                  // this part could not be read
 }
 
