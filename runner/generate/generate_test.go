@@ -80,6 +80,7 @@ func cases(t testing.TB) map[string][]File {
 	gitlab("bluegreen", nil, blueGreen)
 	gitlab("waves", nil, waves)
 	gitlab("inplace", nil, pool)
+	gitlab("segment", func(o *GitLabOptions) { o.Granularity = PerSegment }, canary)
 	gitlab("step", func(o *GitLabOptions) { o.Granularity = PerStep }, canary)
 	gitlab("long", nil, read(t, "canary", long))
 	return all

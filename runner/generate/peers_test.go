@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -139,6 +141,46 @@ func TestZizmor(t *testing.T) {
 	bad := "on: push\njobs: {a: {runs-on: ubuntu-24.04, steps: [{run: 'echo ${{ github.head_ref }}'}]}}\n"
 	if out, err := run(t, repository(t, []File{{Path: workflows + "bad.yml", Text: bad}}), linter, "--offline", "--no-progress", ".github"); err == nil {
 		t.Errorf("an injection passes: %s", out)
+	}
+}
+
+// TestGitLabPipelines: which jobs of the parent a pipeline has, as a real parser
+// understands the rules. Nothing begins on an unprotected ref, in a merge
+// request, or in a schedule, whatever its variables are.
+func TestGitLabPipelines(t *testing.T) {
+	local := tool(t, "gitlab-ci-local")
+	files := cases(t)["gitlab-canary"]
+	dir := repository(t, append([]File{{Path: ".gitlab-ci.yml", Text: "stages: [deploy]\ninclude:\n  - local: " + files[0].Path + "\n"}}, files...))
+	rollout := []string{"manent-shop-prod;on_success", "manent-shop-prod-retire;delayed"}
+	for name, row := range map[string]struct {
+		source, environment, version, resume, protected string
+		want                                            []string
+	}{
+		"by hand":                      {"web", "shop/shop/prod", "2.0", "", "true", rollout},
+		"another environment":          {"web", "shop/shop/test", "2.0", "", "true", nil},
+		"no version":                   {"web", "shop/shop/prod", "", "", "true", nil},
+		"a push":                       {"push", "", "", "", "true", nil},
+		"not protected":                {"web", "shop/shop/prod", "2.0", "", "false", nil},
+		"merge request":                {"merge_request_event", "shop/shop/prod", "2.0", "true", "true", nil},
+		"schedule":                     {"schedule", "", "", "true", "true", []string{"manent-shop-prod-resume;on_success"}},
+		"schedule, not protected":      {"schedule", "", "", "true", "false", nil},
+		"schedule for something else":  {"schedule", "", "", "", "true", nil},
+		"schedule with a version":      {"schedule", "shop/shop/prod", "2.0", "", "true", nil},
+		"by hand, as if by a schedule": {"web", "", "", "true", "true", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := run(t, dir, local, "--list-csv", "--no-json-schema-validation", "--variable", "CI_PIPELINE_SOURCE="+row.source,
+				"--variable", "ROLLOUT_ENVIRONMENT="+row.environment, "--variable", "ROLLOUT_VERSION="+row.version,
+				"--variable", "MANENT_RESUME="+row.resume, "--variable", "CI_COMMIT_REF_PROTECTED="+row.protected)
+			var got []string
+			for _, m := range regexp.MustCompile(`(?m)^([a-z-]+);deploy;(\w+);`).FindAllStringSubmatch(out, -1) {
+				got = append(got, m[1]+";"+m[2])
+			}
+			if err != nil || !strings.Contains(out, "name;stage;when;") || !slices.Equal(got, row.want) {
+				t.Errorf("jobs %q, expected %q: %v\n%s", got, row.want, err, out)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -204,6 +205,7 @@ func TestGitLabRules(t *testing.T) {
 				if !ok || strings.HasPrefix(id, ".") {
 					continue
 				}
+				keepsRunning(t, child, id)
 				environment, _ := j["environment"].(map[string]any)
 				switch environment["action"] {
 				case "start":
@@ -219,10 +221,32 @@ func TestGitLabRules(t *testing.T) {
 					}
 				}
 			}
+			for id, value := range parent {
+				if j, ok := value.(map[string]any); ok && j["script"] != nil {
+					keepsRunning(t, parent, id)
+				}
+			}
 			if approvals := strings.Count(files[1].Text, "manent approve "); starts != 1 || blocks != approvals {
 				t.Errorf("%d jobs make a deployment, %d of %d approvals block", starts, blocks, approvals)
 			}
 		})
+	}
+}
+
+// keepsRunning demands that no newer pipeline interrupts a job, and that only
+// the runner's own faults run it again.
+func keepsRunning(t *testing.T, file map[string]any, id string) {
+	t.Helper()
+	job, _ := file[id].(map[string]any)
+	base, _ := file[fmt.Sprint(job["extends"])].(map[string]any)
+	for _, key := range []string{"interruptible", "retry"} {
+		if _, own := job[key]; own {
+			t.Errorf("%s has %s of its own", id, key)
+		}
+	}
+	want := map[string]any{"max": 2, "when": []any{"runner_system_failure", "scheduler_failure"}}
+	if base["interruptible"] != false || !reflect.DeepEqual(base["retry"], want) {
+		t.Errorf("%s: interruptible %v, retry %v, expected false and %v", id, base["interruptible"], base["retry"], want)
 	}
 }
 
