@@ -95,7 +95,7 @@ func badRegistrations(project tree) []string {
 		return []string{wireDir + " is missing although there is a command: nothing would be registered, and no test would see it"}
 	}
 	var out []string
-	docs := documentation(project)
+	docs := strings.ReplaceAll(documentation(project), "-", "") // the folder of gcp-sm is gcpsm
 	for _, dir := range implementations(project) {
 		if !calls(project, wireDir, dir, false, "Spec") {
 			out = append(out, fmt.Sprintf("%s is not registered: call its Spec in %s", dir, wireDir))
