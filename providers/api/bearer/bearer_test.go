@@ -83,7 +83,7 @@ func TestRenewsBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := setup()
 		for _, wait := range []time.Duration{0, time.Hour - early - time.Second, 2 * time.Second, 0} {
-			time.Sleep(wait)
+			<-time.After(wait)
 			if err := send(t, c, http.MethodGet); err != nil {
 				t.Error(err)
 			}
@@ -102,11 +102,11 @@ func TestTokensDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.down = &providers.Fault{Provider: "test", Kind: kind, Err: errors.New("down")}
-			time.Sleep(time.Hour - early + time.Second)
+			<-time.After(time.Hour - early + time.Second)
 			if err := send(t, c, http.MethodGet); (err == nil) != served {
 				t.Errorf("%v: error %v while the token lasts", kind, err)
 			}
-			time.Sleep(early - least)
+			<-time.After(early - least)
 			if err := send(t, c, http.MethodGet); providers.KindOf(err) != kind || err == nil {
 				t.Errorf("%v: error %v after the token's end", kind, err)
 			}

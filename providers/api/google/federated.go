@@ -25,7 +25,7 @@ const (
 func (l *login) federated(ctx context.Context, who identity.Source) (token bearer.Token, expired bool, err error) {
 	over := bearer.NewLogin(l.http, l.env.Hide, read)
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: over})
-	conf := externalaccount.Config{
+	conf := externalaccount.Config{ //nolint:gosec // names, no secrets
 		Audience:             "//iam.googleapis.com/" + l.pool,
 		SubjectTokenType:     "urn:ietf:params:oauth:token-type:jwt",
 		TokenURL:             tokenURL,

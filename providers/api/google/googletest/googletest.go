@@ -29,7 +29,7 @@ const (
 
 // The services, by their hosts.
 const (
-	Tokens      = "sts.googleapis.com"
+	Tokens      = "sts.googleapis.com" //nolint:gosec // a host
 	Credentials = "iamcredentials.googleapis.com"
 	Secrets     = "secretmanager.googleapis.com"
 	OAuth       = "oauth2.googleapis.com"

@@ -60,7 +60,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		value, expires := s.issue("federated")
-		reply(w, map[string]any{
+		reply(w, map[string]any{ //nolint:gosec // names, no secrets
 			"access_token": value, "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
 			"token_type": "Bearer", "expires_in": int(time.Until(expires).Round(time.Second).Seconds()),
 		})
