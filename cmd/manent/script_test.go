@@ -35,6 +35,7 @@ func TestScript(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
+	on := platforms{t: t, writes: map[*testscript.TestScript]func() int{}}
 	testscript.Run(t, testscript.Params{
 		Files: files,
 		Setup: func(env *testscript.Env) error {
@@ -63,6 +64,9 @@ func TestScript(t *testing.T) {
 			"log":     appendLog,
 			"left":    appendLeft,
 			"sparse":  sparse,
+
+			"platform": on.start,
+			"written":  on.written,
 		},
 		RequireUniqueNames: true,
 	})

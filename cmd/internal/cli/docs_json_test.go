@@ -37,6 +37,7 @@ func documents() []struct {
 		{"power", reflect.TypeFor[simulate.PowerResult]()},
 		{"unlock", reflect.TypeFor[unlockJSON]()},
 		{"generate github, generate gitlab", reflect.TypeFor[filesJSON]()},
+		{"setup github, setup gitlab", reflect.TypeFor[setupJSON]()},
 		{"generate nginx", reflect.TypeFor[wire.NginxFiles]()},
 		{"proxy, once it serves", reflect.TypeFor[proxyJSON]()},
 		{"version", reflect.TypeFor[versionJSON]()},
@@ -47,7 +48,7 @@ func documents() []struct {
 // jsonPage lists every field of every document, with the comment that it has
 // in the code.
 func jsonPage(t *testing.T, _ *app) string {
-	says := comments(t, ".", "../wire", "../../../runner/report", "../../../runner/plan", "../../../runner/config", "../../../runner/simulate", "../../../runner/generate", "../../../state")
+	says := comments(t, ".", "../wire", "../../../runner/report", "../../../runner/plan", "../../../runner/config", "../../../runner/simulate", "../../../runner/generate", "../../../runner/setup", "../../../state")
 	var b strings.Builder
 	b.WriteString("# JSON documents\n\n" + generatedNote + `
 What each verb prints with ` + "`--json`" + `. Field names are stable: they are added, not

@@ -41,7 +41,7 @@ type exitCode struct {
 func exitCodes() []exitCode {
 	return []exitCode{
 		{exitDone, "done", "done; of `run` without `--until`: this version serves, verified at the router", "nothing"},
-		{exitFailed, "failed", "the rollout failed (a gate, a step or a person said no) and the return is complete, or `onFailure: stop` left it as configured; of `doctor`: a check failed; of `generate --check`: a file is stale; of `judge`: the candidate is worse", "correct the version, then `manent run` with a new version or `manent retry`"},
+		{exitFailed, "failed", "the rollout failed (a gate, a step or a person said no) and the return is complete, or `onFailure: stop` left it as configured; of `doctor`: a check failed; of `generate --check`: a file is stale; of `setup --apply`: not all of it is there; of `judge`: the candidate is worse", "correct the version, then `manent run` with a new version or `manent retry`"},
 		{exitNotYet, "not yet", "a wait, a planned approval or a signal ended the call; of `judge`: not enough data", "come back at the printed time, or approve; the same command continues"},
 		{exitPaused, "paused", "a decision is needed that the plan did not foresee: drift, busy slot, orphan, a command that may not be run again", "`manent status`, then `manent approve` or `manent reject`"},
 		{exitConflict, "conflict", "the environment is held by another rollout or another process, or this call belongs to an older run; nothing was touched", "wait for the other one, or end it with `manent revert`"},

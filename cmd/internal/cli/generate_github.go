@@ -117,7 +117,7 @@ func (a *app) warnReviewers(envs []generate.Environment, o generate.GitHubOption
 		}
 	}
 	if len(names) > 0 {
-		a.complain("manent: warning: approvals need required reviewers of "+strings.Join(names, ", ")+": set them in the repository's settings; without them nothing is approved",
+		a.complain("manent: warning: approvals need required reviewers of "+strings.Join(names, ", ")+": `manent setup github --reviewer …` makes them; without them nothing is approved",
 			"reviewers need a public repository or GitHub Enterprise; `manent generate github --mode dispatch` does without")
 	}
 }

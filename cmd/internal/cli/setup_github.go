@@ -33,7 +33,8 @@ branches stay. Secrets are named, and set by you.
 The token in GH_TOKEN or GITHUB_TOKEN is a person's or an App's, with the
 permissions administration: write, actions: read and, for a team, members: read;
 a job's own token cannot have them. Required reviewers need a public repository
-or GitHub Enterprise. With rollout.wait: resume (mode dispatch) nobody reviews.`,
+or GitHub Enterprise. With rollout.wait: resume (mode dispatch) nobody reviews.
+A GitHub Enterprise Server is named by GITHUB_API_URL.`,
 		Example: `  manent setup github -c envconfig/shop/web/prod.yml --reviewer team:release
   manent setup github -c envconfig/shop/web/prod.yml --reviewer user:ada --reviewer user:bob --apply`,
 	}

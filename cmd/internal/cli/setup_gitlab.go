@@ -35,7 +35,8 @@ GitLab makes a resource group with the first pipeline that names it, so that its
 mode can be set only then: run setup again after the first rollout.
 
 The token in GITLAB_TOKEN has the scope api and is of somebody with the role
-Maintainer, who owns the schedule; a job's own token cannot do it.`,
+Maintainer, who owns the schedule; a job's own token cannot do it. The server is
+the one of CI_API_V4_URL, else of the checkout's origin.`,
 		Example: `  manent setup gitlab -c envconfig/shop/web/prod.yml
   manent setup gitlab -c envconfig/shop/web/prod.yml --approver group:shop/release --apply`,
 	}
