@@ -215,6 +215,7 @@ func (a *app) verbs() []*cobra.Command {
 		a.newResume(),
 		a.newUnlock(),
 		a.newGenerate(),
+		a.newSetup(),
 		a.newJudge(),
 		a.newSimulate(),
 		a.newPower(),
