@@ -54,6 +54,9 @@ func gatewayTarget(s Split, r Rule, n int, t Testers) (map[string]any, error) {
 	}
 	list := make([]any, len(matches))
 	for i, m := range matches {
+		if m == nil {
+			m = map[string]any{}
+		}
 		headers := objects(m["headers"])
 		for _, h := range headers {
 			if lower(text(h, "name", "")) == lower(t.Header) {

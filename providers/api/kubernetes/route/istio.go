@@ -52,6 +52,9 @@ func istioTarget(s Split, r Rule, n int, t Testers) (map[string]any, error) {
 	}
 	list := make([]any, len(matches))
 	for i, m := range matches {
+		if m == nil {
+			m = map[string]any{}
+		}
 		headers, _ := m["headers"].(map[string]any)
 		without, _ := m["withoutHeaders"].(map[string]any)
 		if has(headers, header) || has(without, header) {
