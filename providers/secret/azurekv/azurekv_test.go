@@ -321,3 +321,16 @@ func TestBadSettings(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParse: no reference makes another host, path or query of the address.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"shop-vault/db#password", "a.b/c", "shop-vault/db/0123456789abcdef0123456789abcdef", "shop@vault/db", "v:1/db", "vault/../x", "vault/db?x#y"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, ref string) {
+		r, ok := parse(ref)
+		if ok && (strings.ContainsAny(r.vault+r.name+r.version, "./:@?#%\\ \n") || r.vault == "" || r.name == "") {
+			t.Errorf("%q is %+v", ref, r)
+		}
+	})
+}

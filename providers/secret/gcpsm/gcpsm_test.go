@@ -276,3 +276,16 @@ func TestBadSettings(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParse: no reference makes another path or query of the address.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"projects/shop/secrets/db#password", "projects/example.com:shop/secrets/db/versions/3", "projects/../secrets/a", "projects/a/secrets/b?c#d", "projects/1/secrets/_"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, ref string) {
+		path, _, ok := parse(ref)
+		if ok && (strings.ContainsAny(path, "?#%\\ \n") || strings.Contains(path, "/.") || strings.Count(path, "/") != 5 || !strings.HasPrefix(path, "projects/")) {
+			t.Errorf("%q is %q", ref, path)
+		}
+	})
+}
