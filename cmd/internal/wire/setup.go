@@ -33,7 +33,7 @@ func parseOrigin(address string) (origin, error) {
 		}
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "ssh") {
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Path, `\`) || (u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "ssh") {
 		return origin{}, fmt.Errorf("origin is %.100q, which is no repository of a server", address)
 	}
 	out := origin{host: strings.ToLower(u.Host), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}

@@ -30,18 +30,18 @@ type GitHubSetup struct {
 func (h Host) GitHubSetup(ctx context.Context, named string) (*GitHubSetup, error) {
 	base := h.Getenv("GITHUB_API_URL")
 	named = cmp.Or(named, h.Getenv("GITHUB_REPOSITORY"))
-	if named == "" {
+	if named == "" || base == "" {
 		found, err := h.origin(ctx)
-		if err != nil {
+		if err != nil && named == "" {
 			return nil, unnamed("github", "--repo OWNER/REPO", "GITHUB_REPOSITORY", err)
 		}
-		if base == "" && found.host != "github.com" {
+		if err == nil && base == "" && found.host != "github.com" { // whose token this may be
 			return nil, &providers.Fault{
 				Provider: "github", Op: "API", Kind: providers.Invalid, Err: fmt.Errorf("origin is at %s, and GITHUB_API_URL is not set", found.host),
-				Hint: fmt.Sprintf("for a GitHub Enterprise Server set GITHUB_API_URL=https://%s/api/v3", found.host),
+				Hint: fmt.Sprintf("for a GitHub Enterprise Server set GITHUB_API_URL=https://%s/api/v3, for github.com GITHUB_API_URL=%s", found.host, github.PublicAPI),
 			}
 		}
-		named = found.path
+		named = cmp.Or(named, found.path)
 	}
 	repo, err := github.ParseRepo(named)
 	if err != nil {
@@ -142,7 +142,7 @@ func rulesOf(e setup.Environment) github.Rules {
 // hinted adds to a refusal about a private repository what its plan may be.
 func (g *GitHubSetup) hinted(err error) error {
 	f, ok := errors.AsType[*providers.Fault](err)
-	if !ok || !g.Private || (f.Kind != providers.Invalid && f.Kind != providers.Denied) {
+	if !ok || !g.Private || !f.Kind.Definite() || f.Kind == providers.Conflict {
 		return err
 	}
 	named := *f
