@@ -115,10 +115,14 @@ func (o Options) pick(files *clientcmdapi.Config) (*rest.Config, string, error) 
 	if name == "" {
 		name = files.CurrentContext
 	}
-	if _, ok := files.Contexts[name]; !ok {
+	chosen, ok := files.Contexts[name]
+	if !ok {
 		return nil, "", invalid(
 			fmt.Errorf("the kubeconfig has no context %q, it has %q", name, slices.Sorted(maps.Keys(files.Contexts))),
 			"name one of them with the setting context")
+	}
+	if _, ok := files.Clusters[chosen.Cluster]; !ok {
+		return nil, "", invalid(fmt.Errorf("context %q: there is no cluster %q in the kubeconfig", name, chosen.Cluster), "")
 	}
 	loader := clientcmd.NewNonInteractiveClientConfig(*files, name, &clientcmd.ConfigOverrides{}, nil)
 	cfg, err := loader.ClientConfig()

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"strings"
 	"time"
 	"unicode"
@@ -77,7 +76,7 @@ func (c *Client) onTheWay(err error) (providers.Kind, error, string) { //nolint:
 // credentials: the program that the kubeconfig names gave none.
 func (c *Client) credentials(err error) (providers.Kind, error, string) { //nolint:staticcheck // as above
 	text := errors.New(c.clean(plain(err)))
-	if errors.Is(err, exec.ErrNotFound) || strings.Contains(err.Error(), "not found") {
+	if strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "no such file") {
 		return providers.Denied, text, "install the program that the kubeconfig names under exec, or use a kubeconfig with a token"
 	}
 	return providers.Unavailable, text, "run the program that the kubeconfig names under exec, and see what it says"

@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -42,8 +44,24 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		a.after = retryAfter(resp.Header.Get("Retry-After"))
 	}
 	resp.Header.Del("Retry-After")
-	resp.Body = &bounded{ReadCloser: resp.Body, left: maxBody}
+	if err := whole(resp); err != nil {
+		return nil, err
+	}
 	return resp, nil
+}
+
+// whole reads the body here: client-go would print an error of it.
+func whole(resp *http.Response) error {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	_ = resp.Body.Close() // it has been read
+	if len(data) > maxBody {
+		err = errors.New("the answer is longer than 16 MiB")
+	}
+	if err != nil {
+		return &lostError{err: err}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	return nil
 }
 
 func retryAfter(text string) time.Duration {
@@ -73,18 +91,3 @@ func (c *Client) hide(authorization string) error {
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return "connection: " + e.err.Error() }
-
-// bounded ends an endless body, so that it cannot be read as a whole answer.
-type bounded struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, &lostError{err: io.ErrShortBuffer}
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}

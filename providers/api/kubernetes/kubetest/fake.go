@@ -93,6 +93,13 @@ func (f *Fake) Edit(path, manager string, change func(o map[string]any)) {
 	f.replace(path, plain(next), manager)
 }
 
+// Status changes an object's status, as its controller would.
+func (f *Fake) Status(path string, change func(o map[string]any)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f.objects[path])
+}
+
 // Object is a copy of an object, nil when it is not there.
 func (f *Fake) Object(path string) map[string]any {
 	f.mu.Lock()
