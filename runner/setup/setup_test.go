@@ -46,7 +46,7 @@ func anyEnvironment(random *rand.Rand) Environment {
 // out leaves nothing to do, has what is needed, and has loosened nothing.
 func TestGitHubPlans(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
+	for range 1000 {
 		need := generate.Needed{Name: "prod", Approval: random.IntN(2) == 0}
 		wish := GitHubWish{Branch: "main", Tags: pick(random, "", "v*"), Reviewers: some(random, ada(), ops())}
 		have := anyEnvironment(random)
@@ -136,7 +136,7 @@ func TestTooManyReviewers(t *testing.T) {
 func TestGitLabPlans(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	maintainers, eve := Access{"role", 40, "maintainer"}, Access{"user", 40, "eve"}
-	for range 3000 {
+	for range 1000 {
 		needs := generate.GitLabNeeds{Environments: []generate.Needed{{Name: "prod"}}, Groups: []string{"shop/web/prod"}, InRepo: random.IntN(2) == 0}
 		wish := GitLabWish{AccessToken: random.IntN(2) == 0, Approvers: some(random, maintainers, eve)}
 		have := GitLab{
