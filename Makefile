@@ -16,6 +16,7 @@ SCIPY_VERSION := 1.17.1
 ACTIONLINT_VERSION := v1.7.12
 ZIZMOR_VERSION := 1.32.0
 GITLAB_CI_LOCAL_VERSION := 4.75.1
+ACT_VERSION := v0.2.89
 GOVULNCHECK_VERSION := v1.9.0
 CYCLONEDX_VERSION := v1.10.0
 
@@ -99,6 +100,7 @@ peers: ## install or build the real servers of the tests
 		$$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
 	@$(call tool,versitygw,github.com/versity/versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION))
+	@$(call tool,act,github.com/nektos/act,github.com/nektos/act,$(ACT_VERSION))
 	@$(call tool,actionlint,github.com/rhysd/actionlint,github.com/rhysd/actionlint/cmd/actionlint,$(ACTIONLINT_VERSION))
 	@[ "$$($(BIN)/zizmor --version 2>/dev/null)" = "zizmor $(ZIZMOR_VERSION)" ] || \
 		{ echo "installing zizmor $(ZIZMOR_VERSION)"; python3 -m venv --clear $(CACHE)/zizmor && $(CACHE)/zizmor/bin/pip install -q --disable-pip-version-check zizmor==$(ZIZMOR_VERSION) && \
