@@ -58,9 +58,9 @@ const (
 
 func ofVersion(v string) map[string]string { return map[string]string{"version": v} }
 
-// TestPeersAct runs the workflows that manent generate github writes in a real
+// TestPeersGitHub runs the workflows that manent generate github writes in a real
 // local runner, against the proxy and a Git remote, while requests are sent.
-func TestPeersAct(t *testing.T) {
+func TestPeersGitHub(t *testing.T) {
 	t.Parallel()
 	kit := newActKit(t)
 	for name, scenario := range map[string]func(*testing.T, *actKit){
