@@ -90,6 +90,19 @@ func (s *STS) Sessions() []string {
 	return append([]string(nil), s.names...)
 }
 
+// Ended returns how many sessions have ended so far.
+func (s *STS) Ended() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, one := range s.sessions {
+		if !time.Now().Before(one.ends) {
+			n++
+		}
+	}
+	return n
+}
+
 // ServeHTTP implements http.Handler: AssumeRoleWithWebIdentity and nothing
 // else.
 func (s *STS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
