@@ -36,6 +36,9 @@ func stepRetire(ctx context.Context, c *call) (result, error) {
 	c.pass.Retirement = nil
 	c.pass.Retired = c.pass.Promoted && gone.Slot != c.pass.Slots.Candidate
 	c.dirty = true
+	if gone.Version == "" {
+		return done("what was in slot %s is scaled down", gone.Slot), nil // adopted, and nobody knows its version
+	}
 	return done("version %s in slot %s is scaled down", gone.Version, gone.Slot), nil
 }
 
