@@ -12,6 +12,7 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/manent
 BIN := $(CACHE)/bin
 GOLANGCI_LINT_VERSION := v2.15.0
 VERSITYGW_VERSION := v1.8.0
+KUBERNETES_VERSION := v1.37.2
 SCIPY_VERSION := 1.17.1
 ACTIONLINT_VERSION := v1.7.12
 ZIZMOR_VERSION := 1.32.0
@@ -90,7 +91,7 @@ test: ## all tests that need nothing but Go, git and a shell
 .PHONY: peers
 peers: ## install or build the real servers of the tests
 	@missing=; \
-	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git shellcheck:shellcheck rsync:rsync; do \
+	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git shellcheck:shellcheck rsync:rsync etcd:etcd-server; do \
 		command -v "$${pair%%:*}" >/dev/null || PATH=$$PATH:/usr/sbin command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; \
 	done; \
 	if [ -n "$$missing" ]; then \
@@ -100,6 +101,7 @@ peers: ## install or build the real servers of the tests
 		$$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
 	@$(call tool,versitygw,github.com/versity/versitygw,github.com/versity/versitygw/cmd/versitygw,$(VERSITYGW_VERSION))
+	@GO=$(GO) internal/peers/kubernetes.sh $(KUBERNETES_VERSION) $(BIN)
 	@$(call tool,act,github.com/nektos/act,github.com/nektos/act,$(ACT_VERSION))
 	@$(call tool,actionlint,github.com/rhysd/actionlint,github.com/rhysd/actionlint/cmd/actionlint,$(ACTIONLINT_VERSION))
 	@[ "$$($(BIN)/zizmor --version 2>/dev/null)" = "zizmor $(ZIZMOR_VERSION)" ] || \
