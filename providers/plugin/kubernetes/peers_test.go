@@ -228,10 +228,12 @@ func (p *peer) touch(route map[string]any) {
 }
 
 func TestPeersGatewayConformance(t *testing.T) {
+	t.Parallel()
 	routertest.Run(t, func(t *testing.T) routertest.Harness { return peerGateway(t).harness(t) })
 }
 
 func TestPeersIstioConformance(t *testing.T) {
+	t.Parallel()
 	routertest.Run(t, func(t *testing.T) routertest.Harness { return peerIstio(t).harness(t) })
 }
 
