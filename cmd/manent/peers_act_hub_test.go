@@ -16,7 +16,7 @@ import (
 	"github.com/manent/action/state"
 )
 
-// hub is GitHub with one repository, shop/web. The files of its workflows are
+// gitHub is GitHub with one repository, shop/web. The files of its workflows are
 // what manent generate writes, in a checkout whose origin is served by git's
 // own backend to whoever has the token of a job. Jobs are run by act on this
 // machine. What stands in for the platform, since act has none of it:
@@ -33,7 +33,7 @@ import (
 //
 // What differs from GitHub's runner: act gives each step a terminal, and its
 // schema is older than one key of the generated files, see adapted.
-type hub struct {
+type gitHub struct {
 	*shop
 	t          *testing.T
 	kit        *actKit
@@ -56,9 +56,9 @@ const (
 const shopKey = "key-of-the-shop"
 
 // hub brings everything up and generates the workflows of a configuration.
-func (k *actKit) hub(t *testing.T, configuration string, flags ...string) *hub {
+func (k *actKit) hub(t *testing.T, configuration string, flags ...string) *gitHub {
 	t.Helper()
-	h := &hub{shop: newShop(t), t: t, kit: k, api: githubtest.New(t), last: 100}
+	h := &gitHub{shop: newShop(t), t: t, kit: k, api: githubtest.New(t), last: 100}
 	h.binary = k.binary
 	h.proxy()
 	h.repository, h.checkout = filepath.Join(h.dir, "remote", githubtest.Repo), filepath.Join(h.dir, "checkout")
@@ -84,7 +84,7 @@ func (k *actKit) hub(t *testing.T, configuration string, flags ...string) *hub {
 }
 
 // document reads the state where the repository has it.
-func (h *hub) document() (state.Document, error) {
+func (h *gitHub) document() (state.Document, error) {
 	cmd := exec.CommandContext(h.t.Context(), "git", "--git-dir", h.repository, "show", "refs/manent/shop/web/prod:state.json")
 	var doc state.Document
 	data, err := cmd.Output()
@@ -95,7 +95,7 @@ func (h *hub) document() (state.Document, error) {
 }
 
 // rollout is the rollout of the document.
-func (h *hub) rollout() *state.Rollout {
+func (h *gitHub) rollout() *state.Rollout {
 	h.t.Helper()
 	doc, err := h.document()
 	if err != nil || doc.Rollout == nil {
@@ -105,7 +105,7 @@ func (h *hub) rollout() *state.Rollout {
 }
 
 // ends demands how the rollout stands, and where new requests go.
-func (h *hub) ends(status state.Status, slot string) {
+func (h *gitHub) ends(status state.Status, slot string) {
 	h.t.Helper()
 	if r := h.rollout(); r.Status != status {
 		h.t.Errorf("version %s is %s, expected %s", r.Version, r.Status, status)
@@ -114,21 +114,21 @@ func (h *hub) ends(status state.Status, slot string) {
 }
 
 // weights are the proxy's.
-func (h *hub) weights() string {
+func (h *gitHub) weights() string {
 	h.t.Helper()
 	_, weights := h.admin(http.MethodGet, "/v1/state", "", "")
 	return weights
 }
 
 // byHand changes the weights as somebody would who is not manent.
-func (h *hub) byHand(a, b int) {
+func (h *gitHub) byHand(a, b int) {
 	h.t.Helper()
 	revision, _ := h.admin(http.MethodGet, "/v1/state", "", "")
 	h.admin(http.MethodPut, "/v1/weights", revision, fmt.Sprintf(`{"a": %d, "b": %d}`, a, b))
 }
 
 // admin asks the proxy, and returns the weights that it then has.
-func (h *hub) admin(method, path, revision, body string) (newer, weights string) {
+func (h *gitHub) admin(method, path, revision, body string) (newer, weights string) {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, h.vars["ADMIN"]+path, strings.NewReader(body))
 	if err != nil {

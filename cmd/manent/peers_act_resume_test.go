@@ -40,7 +40,7 @@ steps:
 
 // retires runs the workflow that scales down when that is due, and demands
 // what was scaled down by then.
-func (h *hub) retires(want string) {
+func (h *gitHub) retires(want string) {
 	h.t.Helper()
 	doc, err := h.document()
 	if err != nil {
@@ -91,7 +91,7 @@ func actAsleep(t *testing.T, kit *actKit) {
 }
 
 // drive lets the schedule come until the rollout is so.
-func (h *hub) drive(until func(*state.Rollout) bool) {
+func (h *gitHub) drive(until func(*state.Rollout) bool) {
 	h.t.Helper()
 	eventually(h.t, func() error {
 		h.scheduled().play().ended(map[string]any{"web-prod": "success"})

@@ -22,7 +22,7 @@ import (
 
 // workflowRun is a run of a workflow, as the platform knows it.
 type workflowRun struct {
-	hub     *hub
+	hub     *gitHub
 	file    string
 	event   string
 	actor   string
@@ -38,18 +38,18 @@ type workflowRun struct {
 }
 
 // dispatch is what pressing "Run workflow" makes.
-func (h *hub) dispatch(file, actor string, inputs map[string]string) *workflowRun {
+func (h *gitHub) dispatch(file, actor string, inputs map[string]string) *workflowRun {
 	h.t.Helper()
 	return h.newRun(file, "workflow_dispatch", actor, inputs)
 }
 
 // scheduled is what the schedule of manent.traffic-retire makes.
-func (h *hub) scheduled() *workflowRun {
+func (h *gitHub) scheduled() *workflowRun {
 	h.t.Helper()
 	return h.newRun(retireFile, "schedule", "ada", nil)
 }
 
-func (h *hub) newRun(file, event, actor string, inputs map[string]string) *workflowRun {
+func (h *gitHub) newRun(file, event, actor string, inputs map[string]string) *workflowRun {
 	h.t.Helper()
 	h.last++
 	r := &workflowRun{

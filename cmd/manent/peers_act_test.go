@@ -186,7 +186,7 @@ func actSlowToStop(t *testing.T, kit *actKit) {
 }
 
 // pid is a process that a command has written down.
-func (h *hub) pid(name string) int {
+func (h *gitHub) pid(name string) int {
 	h.t.Helper()
 	var pid int
 	eventually(h.t, func() error {
@@ -255,7 +255,7 @@ func actRejected(t *testing.T, kit *actKit) {
 }
 
 // overdue plays a run until its approval has been asked for too long.
-func (h *hub) overdue() *workflowRun {
+func (h *gitHub) overdue() *workflowRun {
 	h.t.Helper()
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play()
 	asked := h.rollout().Pause
@@ -286,7 +286,7 @@ func actTooLate(t *testing.T, kit *actKit) {
 
 // drifted is a run that has found weights that manent did not write. Its return
 // job leaves them alone.
-func (h *hub) drifted() *workflowRun {
+func (h *gitHub) drifted() *workflowRun {
 	h.t.Helper()
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play("stage-100")
 	h.byHand(70, 30)
@@ -301,7 +301,7 @@ func (h *hub) drifted() *workflowRun {
 }
 
 // decide starts manent decide about the open pause.
-func (h *hub) decide(decision string) *workflowRun {
+func (h *gitHub) decide(decision string) *workflowRun {
 	h.t.Helper()
 	asked := h.rollout().Pause
 	if asked == nil {
@@ -339,7 +339,7 @@ func actDriftRejected(t *testing.T, kit *actKit) {
 }
 
 // shown demands the last status of the rollout's only deployment.
-func (h *hub) shown(want string) {
+func (h *gitHub) shown(want string) {
 	h.t.Helper()
 	all := h.api.Shown()
 	if len(all) != 1 || all[0].Environment != "web-prod" || len(all[0].Statuses) == 0 {
