@@ -97,7 +97,7 @@ func newProject(t *testing.T, vars map[string]string, options ...string) *projec
 	p.write(parentFile, included)
 	p.publish()
 	p.wrap()
-	p.visitors = p.crowd(30)
+	p.visitors = p.crowd(15)
 	return p
 }
 

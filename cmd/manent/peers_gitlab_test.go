@@ -23,15 +23,15 @@ import (
 // delayed job, which scales the replaced version down.
 func TestPeersGitLabPromoted(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, map[string]string{"STEPS": "10, 50, 100", "APPROVALS": `"10", "50"`})
+	p := newProject(t, map[string]string{"STEPS": "25, 50, 100", "APPROVALS": `"25", "50"`})
 	p.overHTTP()
 	p.parent(100, "2.0").ends(codes{
-		"prepare": 0, "stage-10": 0, "approval-10": 0, "stage-50": 0, "approval-50": 0, "stage-100": 0, "manent-web-prod-retire": 0,
-	}, press("approval-10", "approval-50")...)
+		"prepare": 0, "stage-25": 0, "approval-25": 0, "stage-50": 0, "approval-50": 0, "stage-100": 0, "manent-web-prod-retire": 0,
+	}, press("approval-25", "approval-50")...)
 	p.servesOnly("b")
 	p.shown("web-prod success")
 	doc, _ := p.status()
-	for i, step := range []string{"approval@10.", "approval@50."} {
+	for i, step := range []string{"approval@25.", "approval@50."} {
 		if d := doc.Rollout.Decisions[i]; !strings.HasPrefix(d.Pause, step) || d.Verb != "approve" || d.Who != "bob" {
 			t.Errorf("decision %+v, expected an approval of %s by bob", d, step)
 		}
@@ -249,11 +249,10 @@ func TestPeersGitLabNextPipeline(t *testing.T) {
 	p.parent(100, "2.0").ends(codes{"manent-web-prod-retire": 0}, "manent-web-prod-retire")
 	p.retired("")
 	p.weighs(50, 50)
-	p.child(150, "2.5").ends(codes{"prepare": 4, "return": 0}, "prepare", "return") // not while another one is on the way
 	p.child(200, "3.0").ends(codes{"approval-50": 0, "stage-100": 0}, rest...)
 	p.parent(200, "3.0").ends(codes{"manent-web-prod-retire": 0}, "manent-web-prod-retire")
 	p.retired("b\n")
-	p.child(150, "2.5").ends(codes{"prepare": 4})                                       // nor afterwards
+	p.child(150, "2.5").ends(codes{"prepare": 4, "return": 0}, "prepare", "return")     // begins too late
 	p.child(100, "2.0").ends(codes{"stage-100": 4, "return": 0}, "stage-100", "return") // a retry of what is over
 	p.servesOnly("a")
 	p.shown("web-prod success", "web-prod success")
