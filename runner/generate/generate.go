@@ -98,6 +98,9 @@ type view struct {
 	Environment
 	Key, Name, Slug, File string
 	Secrets               []string // environment variables that hold secrets
+	Logins                []login  // systems that the jobs log in to with their own identity
+	Variables             []string // of these logins
+	StateVariables        []string // of those of the state alone
 	InRepo                bool     // the state is a ref of this repository
 	Digest                string
 	OnCancel              string
@@ -138,6 +141,8 @@ func viewOf(e Environment, bad func(string) string) (view, error) {
 			v.Secrets = append(v.Secrets, name)
 		}
 	}
+	v.Logins = loginsOf(e.Config)
+	v.Variables, v.StateVariables = variables(v.Logins, v.Secrets), variables(needed(stateUse(e.Config)), v.Secrets)
 	return v, nil
 }
 

@@ -46,6 +46,12 @@ func long(c *config.Config) {
 	c.Rollout.Traffic.MaxBake = c.Rollout.Traffic.Bake
 }
 
+// inCloud keeps the state in S3, and secrets in a cloud and in Vault.
+func inCloud(c *config.Config) {
+	c.State = "s3://state/manent?region=eu-central-1"
+	c.Secrets = append(c.Secrets, config.Secret{Name: "haproxy", Ref: "aws-sm:shop/haproxy#password"}, config.Secret{Name: "hook", Ref: "vault:secret/data/shop#hook"})
+}
+
 func byResume(c *config.Config) { c.Rollout.Wait = "resume" }
 
 // cases are the pipelines whose files are kept in testdata.
@@ -68,6 +74,7 @@ func cases(t testing.TB) map[string][]File {
 	github("step", func(o *GitHubOptions) { o.Granularity = PerStep }, canary)
 	github("queue", func(o *GitHubOptions) { o.Queue, o.Release = "max", "" }, canary)
 	github("long", nil, read(t, "canary", long))
+	github("cloud", nil, read(t, "canary", inCloud))
 	github("dispatch", func(o *GitHubOptions) { o.Mode, o.Schedule = Dispatch, "*/5 * * * *" }, read(t, "canary", byResume), read(t, "bluegreen", byResume))
 	gitlab := func(name string, change func(*GitLabOptions), envs ...Environment) {
 		files, err := GitLab(envs, gitlabOptions(change))
@@ -82,6 +89,7 @@ func cases(t testing.TB) map[string][]File {
 	gitlab("inplace", nil, pool)
 	gitlab("segment", func(o *GitLabOptions) { o.Granularity = PerSegment }, canary)
 	gitlab("step", func(o *GitLabOptions) { o.Granularity = PerStep }, canary)
+	gitlab("cloud", nil, read(t, "canary", inCloud))
 	gitlab("long", nil, read(t, "canary", long))
 	return all
 }

@@ -47,7 +47,7 @@ when one is stale or missing.`,
 	fs.StringVar(&o.Action, "action", "", "`ACTION` by commit, or ./ for the repository's own (the commit of this build)")
 	fs.StringVar(&o.Tags, "tags", "", "begin with a pushed tag of this `PATTERN`, too; its name is the version")
 	fs.StringVar(&o.Schedule, "schedule", "", "`CRON` of manent.traffic-retire (every 15 minutes, in mode dispatch every 5)")
-	fs.BoolVar(&o.IDToken, "id-token", false, "let jobs ask for an identity token, for short-lived credentials (whenever a secret's reference needs one)")
+	fs.BoolVar(&o.IDToken, "id-token", false, "let jobs ask for an identity token, for short-lived credentials (also without it where a secret, the state or a provider needs one)")
 	return a.verb(a.fileFlags(cmd), func(_ context.Context, more []string) (view, error) {
 		o.Call = a.call(cmd, more)
 		return a.generateGitHub(more, o, f)
@@ -75,31 +75,12 @@ func (a *app) generateGitHub(more []string, o generate.GitHubOptions, f fileSetF
 	if o.Schedule == "" {
 		o.Schedule = "4-59/15 * * * *" // not at the full hour, when schedules are left out most
 	}
-	o.IDToken = o.IDToken || wantsIdentity(envs)
 	files, err := generate.GitHub(envs, o)
 	v, err := a.files(files, f, err)
 	if err == nil && !f.check {
 		a.warnReviewers(envs, o)
 	}
 	return v, err
-}
-
-// wantsIdentity reports whether a secret or the state is behind a login of the
-// job's own identity.
-func wantsIdentity(envs []generate.Environment) bool {
-	for _, e := range envs {
-		if strings.HasPrefix(e.Config.State, "s3:") {
-			return true
-		}
-		for _, s := range e.Config.Secrets {
-			scheme, _, _ := strings.Cut(s.Ref, ":")
-			switch scheme {
-			case "vault", "aws-sm", "gcp-sm", "azure-kv":
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // warnReviewers names the environments that need reviewers, and who can have
