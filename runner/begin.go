@@ -37,10 +37,11 @@ const (
 func (q Request) Decide(d *state.Document, owner state.RunRef) (Claim, error) {
 	r := d.Rollout
 	if owner.OlderThan(d.Newest) && !q.Force {
-		return Held, &HeldError{
-			Reason: fmt.Sprintf("this is run %s, run %s has started a rollout of %s since", owner.Run, d.Newest.Run, d.Key),
-			Hint:   "start a new pipeline; --force lets this older one go on",
+		reason := fmt.Sprintf("this is run %s, run %s has started a rollout of %s since", owner.Run, d.Newest.Run, d.Key)
+		if d.Newest.URL != "" {
+			reason += ", " + d.Newest.URL
 		}
+		return Held, &HeldError{Reason: reason, Hint: "start a new pipeline; --force lets this older one go on"}
 	}
 	switch {
 	case r == nil:

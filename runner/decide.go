@@ -63,9 +63,9 @@ func (w Word) matches(d *state.Document, now time.Time) error {
 	case r == nil:
 		return &UsageError{Reason: d.Key + " has no rollout", Hint: "`manent status` shows what there is"}
 	case w.Rollout != "" && w.Rollout != r.ID:
-		return &HeldError{Reason: fmt.Sprintf("rollout %s is not the current one, %s is", w.Rollout, r.ID), Hint: "`manent status` shows it"}
+		return &HeldError{Reason: fmt.Sprintf("rollout %s is not the current one, %s is, begun by %s", w.Rollout, r.ID, whose(r.Owner)), Hint: "`manent status` shows it"}
 	case w.Version != "" && w.Version != r.Version:
-		return &HeldError{Reason: fmt.Sprintf("version %s is not the current one, %s is", w.Version, r.Version), Hint: "`manent status` shows it"}
+		return &HeldError{Reason: fmt.Sprintf("version %s is not the current one, %s is, begun by %s", w.Version, r.Version, whose(r.Owner)), Hint: "`manent status` shows it"}
 	case w.Rollout == "" && w.Version == "":
 		return &UsageError{Reason: w.Verb + " names no rollout", Hint: "add --version " + r.Version}
 	case w.Attempt != 0 && w.Attempt != r.Attempt:

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/state"
@@ -60,18 +61,29 @@ func definite(err error) bool {
 // heldBy describes the rollout that holds the environment.
 func heldBy(d *state.Document, why string) *HeldError {
 	r := d.Rollout
-	whose := r.Owner.Platform
-	if r.Owner.Repository != "" {
-		whose += " " + r.Owner.Repository
-	}
-	if r.Owner.Run != "" {
-		whose += " run " + r.Owner.Run
-	}
 	reason := fmt.Sprintf("%s: %s is held by rollout %s of version %s (%s), %s, since %s", why,
-		d.Key, r.ID, r.Version, r.Status, whose, r.Started.UTC().Format("2006-01-02T15:04:05Z"))
+		d.Key, r.ID, r.Version, r.Status, runOf(r.Owner), r.Started.UTC().Format("2006-01-02T15:04:05Z"))
 	if r.Owner.URL != "" {
 		reason += ", " + r.Owner.URL
 	}
 	return &HeldError{Reason: reason,
 		Hint: fmt.Sprintf("wait for it, or end it with `manent revert --version %s`", r.Version)}
+}
+
+// whose names a run for a person, with its page if it has one.
+func whose(run state.RunRef) string {
+	return strings.TrimSuffix(runOf(run)+", "+run.URL, ", ")
+}
+
+func runOf(run state.RunRef) string {
+	words := make([]string, 0, 3)
+	for _, word := range []string{run.Platform, run.Repository} {
+		if word != "" {
+			words = append(words, word)
+		}
+	}
+	if run.Run != "" {
+		words = append(words, "run "+run.Run)
+	}
+	return strings.Join(words, " ")
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,24 +15,44 @@ import (
 // takes the readings that are due while an approval is waited for, drives
 // rollouts that were started with `wait: resume`, returns orphans, and scales
 // down what is due. Elsewhere it never raises a share.
-func (e *Engine) Resume(ctx context.Context) ([]Outcome, error) {
+func (e *Engine) Resume(ctx context.Context) (out []Outcome, err error) {
+	err = e.whileStale(func() error {
+		one, err := e.resumeActive(ctx)
+		out = one
+		return err
+	})
+	if err != nil || e.DryRun {
+		return out, err
+	}
+	var retired []Outcome
+	err = e.whileStale(func() error {
+		retired, err = e.Retire(ctx)
+		return err
+	})
+	return append(out, retired...), err
+}
+
+// whileStale does something again while somebody else writes in between.
+func (e *Engine) whileStale(do func() error) error {
+	for range staleTries {
+		if err := do(); !errors.Is(err, errStale) {
+			return err
+		}
+	}
+	return &UnsureError{Step: "state", Err: fmt.Errorf("the document changed %d times while this call tried to act", staleTries)}
+}
+
+// resumeActive is Resume for the rollout that is on its way, if there is one.
+func (e *Engine) resumeActive(ctx context.Context) ([]Outcome, error) {
 	s, err := e.open(ctx)
+	if err != nil || !s.doc.Active() {
+		return nil, err
+	}
+	one, err := s.resume(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []Outcome
-	if s.doc.Active() {
-		one, err := s.resume(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, one)
-	}
-	if e.DryRun {
-		return out, nil
-	}
-	retired, err := e.Retire(ctx)
-	return append(out, retired...), err
+	return []Outcome{one}, nil
 }
 
 func (s *session) resume(ctx context.Context) (Outcome, error) {

@@ -61,7 +61,7 @@ func (e *Engine) replaced(d *state.Document) error {
 		}
 	}
 	r := d.Rollout
-	return &HeldError{Reason: fmt.Sprintf("%s; the current one is rollout %s of version %s (%s)", reason, r.ID, r.Version, r.Status),
+	return &HeldError{Reason: fmt.Sprintf("%s; the current one is rollout %s of version %s (%s), begun by %s", reason, r.ID, r.Version, r.Status, whose(r.Owner)),
 		Hint: "`manent status` shows it"}
 }
 

@@ -40,7 +40,8 @@ func Settle(d *state.Document, cfg config.Config, ended Ended, now time.Time) Se
 	case ended.Cancelled:
 		return cancelled(r, cfg)
 	case r.Resume:
-		return Settlement{Outcome: Outcome{Result: NotYet, Message: fmt.Sprintf("rollout %s goes on with `manent resume`", r.ID)}}
+		return Settlement{Outcome: Outcome{Result: NotYet, Message: fmt.Sprintf("rollout %s goes on with `manent resume`", r.ID),
+			Remedy: "leave it to the schedule, or call `manent resume` now"}}
 	case r.Pause != nil:
 		out := asking(r)
 		out.Result = PausedNow // a job that was to answer has failed
