@@ -69,12 +69,14 @@ type app struct {
 	redactor *providers.Redactor
 	screen   *screen
 	host     wire.Host
-	pipeline ci.Platform    // see platform
-	drives   []drive        // see inform
-	told     *state.Rollout // that the platform was told of, when it was one
-	me       state.RunRef   // this run, once an engine was made
-	asks     bool           // there is a person at stdin who can answer
-	closers  []io.Closer    // of stores
+	stores   func(address string) (store.Store, error)        // the host's
+	sleep    func(ctx context.Context, d time.Duration) error // on the screen
+	pipeline ci.Platform                                      // see platform
+	drives   []drive                                          // see inform
+	told     *state.Rollout                                   // that the platform was told of, when it was one
+	me       state.RunRef                                     // this run, once an engine was made
+	asks     bool                                             // there is a person at stdin who can answer
+	closers  []io.Closer                                      // of stores
 	code     int
 }
 
@@ -86,6 +88,8 @@ func newApp(version string, getenv func(string) string, dir string) *app {
 		Tell: a.tell,
 		Mask: a.mask, Sources: &wire.Sources{},
 	}
+	a.stores = a.host.OpenStore
+	a.sleep = func(ctx context.Context, d time.Duration) error { return a.screen.sleep(ctx, d) }
 	return a
 }
 
@@ -142,7 +146,7 @@ func (a *app) mask(s providers.Secret) error {
 
 // openStore opens a store, to be closed with the call.
 func (a *app) openStore(address string) (store.Store, error) {
-	s, err := a.host.OpenStore(address)
+	s, err := a.stores(address)
 	if c, ok := s.(io.Closer); ok && err == nil {
 		a.closers = append(a.closers, c)
 	}

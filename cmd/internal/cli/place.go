@@ -178,7 +178,7 @@ func (a *app) world(ctx context.Context, platform ci.Platform) (runner.World, er
 	}
 	a.me = owner
 	return runner.World{
-		Now: a.now, Sleep: a.screen.sleep, Say: a.screen.say, Doing: a.screen.begin, NewID: a.newID,
+		Now: a.now, Sleep: a.sleep, Say: a.screen.say, Doing: a.screen.begin, NewID: a.newID,
 		Process: runner.Process{
 			ID: checkpoint.Nonce(), Owner: owner, Host: checkpoint.Host(), PID: os.Getpid(), Alive: checkpoint.Alive,
 		},

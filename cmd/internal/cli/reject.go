@@ -37,7 +37,7 @@ func (a *app) back(ctx context.Context, verb string, f wordFlags) (view, error) 
 	}
 	out, err := e.Back(ctx)
 	if err != nil {
-		return view{}, unreturned(err)
+		return view{}, a.replacedOr(ctx, p, e.Only, err)
 	}
 	doc, err := a.document(context.WithoutCancel(ctx), p)
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -79,13 +80,23 @@ func (a *app) settleBack(ctx context.Context, p place, e *runner.Engine, r *stat
 	}
 	out, err := e.Back(ctx)
 	if err != nil {
-		return view{}, unreturned(err)
+		return view{}, a.replacedOr(ctx, p, r.ID, err)
 	}
 	doc, err := a.document(context.WithoutCancel(ctx), p)
 	if err != nil {
 		return view{}, unreturned(err)
 	}
 	return view{Outcome: &out, Rollout: doc.Rollout}, nil
+}
+
+// replacedOr is the ending of a return that was not driven to its end: if the
+// environment is another rollout's by now, this one has ended without it.
+func (a *app) replacedOr(ctx context.Context, p place, rollout string, err error) error {
+	doc, bad := a.document(context.WithoutCancel(ctx), p)
+	if _, held := errors.AsType[*runner.HeldError](err); held && bad == nil && doc.Rollout != nil && doc.Rollout.ID != rollout {
+		return err
+	}
+	return unreturned(err)
 }
 
 // withLink adds where a person decides to what to do about a pause.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ func (w which) find(d *state.Document, me state.RunRef) (*state.Rollout, error) 
 	}
 	other := func(what, wanted, found string) error {
 		return &runner.HeldError{
-			Reason: fmt.Sprintf("%s %s is not the current one of %s, %s is (%s)", what, wanted, d.Key, found, r.Status),
+			Reason: fmt.Sprintf("%s %s is not the current one of %s, %s is (%s), begun by %s", what, wanted, d.Key, found, r.Status, whose(r.Owner)),
 			Hint:   "`manent status` shows it",
 		}
 	}
@@ -56,4 +57,12 @@ func (w which) find(d *state.Document, me state.RunRef) (*state.Rollout, error) 
 		return nil, other("attempt", fmt.Sprint(w.attempt), fmt.Sprint(r.Attempt))
 	}
 	return r, nil
+}
+
+// whose names a run for a person: by its page, if it has one.
+func whose(run state.RunRef) string {
+	if run.URL != "" {
+		return run.URL
+	}
+	return strings.TrimSpace(run.Platform + " run " + run.Run)
 }
