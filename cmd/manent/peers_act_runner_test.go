@@ -59,11 +59,11 @@ func newActKit(t *testing.T) *actKit {
 	return k
 }
 
-// kept builds manent where the action keeps a release.
+// kept builds manent as it is released, where the action keeps a release.
 func (k *actKit) kept(t *testing.T, dir string) {
 	t.Helper()
 	k.binary = filepath.Join(dir, "manent")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", k.binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", k.binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

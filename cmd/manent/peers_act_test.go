@@ -52,7 +52,7 @@ func with(t *testing.T, changes ...string) string {
 }
 
 const (
-	slowly  = "bake: 3s"
+	baked   = "bake: 1s, maxBake: 30s"
 	approve = "rollout:\n  approvalsBetween: [\"50\"]\n"
 )
 
@@ -63,14 +63,29 @@ func ofVersion(v string) map[string]string { return map[string]string{"version":
 func TestPeersGitHub(t *testing.T) {
 	t.Parallel()
 	kit := newActKit(t)
-	for name, scenario := range map[string]func(*testing.T, *actKit){
-		"healthy": actHealthy, "broken": actBroken, "lost": actLost, "cancelled": actCancelled, "slow to stop": actSlowToStop, "frozen": actFrozen,
-		"approved": actApproved, "rejected": actRejected, "expired": actExpired, "approved too late": actTooLate,
-		"drift approved": actDriftApproved, "drift rejected": actDriftRejected, "retire": actRetire, "dispatch": actDispatch, "dispatch, in mid-bake": actAsleep,
+	for _, scenario := range []struct { // the longest first
+		name string
+		run  func(*testing.T, *actKit)
+	}{
+		{"retire", actRetire},
+		{"slow to stop", actSlowToStop},
+		{"frozen", actFrozen},
+		{"dispatch", actDispatch},
+		{"lost", actLost},
+		{"drift approved", actDriftApproved},
+		{"drift rejected", actDriftRejected},
+		{"healthy", actHealthy},
+		{"broken", actBroken},
+		{"approved", actApproved},
+		{"approved too late", actTooLate},
+		{"rejected", actRejected},
+		{"expired", actExpired},
+		{"cancelled", actCancelled},
+		{"dispatch, in mid-bake", actAsleep},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
-			scenario(t, kit)
+			scenario.run(t, kit)
 		})
 	}
 }
@@ -78,7 +93,7 @@ func TestPeersGitHub(t *testing.T) {
 // A healthy version is promoted. Act itself goes through the whole workflow.
 func actHealthy(t *testing.T, kit *actKit) {
 	h := kit.hub(t, byWorkflow)
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).whole()
 	visitors.stop().unbroken(t)
 	r.ended(map[string]any{"prepare": "success", "stage-50": "success", "stage-100": "success", "return": "skipped"})
@@ -94,7 +109,7 @@ func actHealthy(t *testing.T, kit *actKit) {
 func actBroken(t *testing.T, kit *actKit) {
 	h := kit.hub(t, byWorkflow)
 	h.b.every.Store(2)
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).whole()
 	seen := visitors.stop()
 	r.ended(map[string]any{"prepare": "success", "stage-50": 1, "stage-100": "skipped", "return": "success"})
@@ -108,8 +123,8 @@ func actBroken(t *testing.T, kit *actKit) {
 // A job whose runner is lost in mid-bake holds: the return job says so and
 // moves nothing. Re-run, it goes on.
 func actLost(t *testing.T, kit *actKit) {
-	h := kit.hub(t, with(t, "bake: 1s", slowly))
-	visitors := h.crowd(60)
+	h := kit.hub(t, with(t, baked, "bake: 5s, maxBake: 30s"))
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play("stage-50")
 	job := r.reach("stage-50", "gate@traffic@50")
 	if err := syscall.Kill(-job.entry(), syscall.SIGKILL); err != nil {
@@ -131,8 +146,8 @@ func actLost(t *testing.T, kit *actKit) {
 // A cancelled job is returned by the return job. Manent ends well before the
 // runner's second signal.
 func actCancelled(t *testing.T, kit *actKit) {
-	h := kit.hub(t, with(t, "bake: 1s", slowly))
-	visitors := h.crowd(60)
+	h := kit.hub(t, with(t, baked, "bake: 1h"))
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play("stage-50")
 	job := r.reach("stage-50", "gate@traffic@50")
 	if sent := job.cancel(job.entry()); len(sent) != 1 {
@@ -157,7 +172,7 @@ func actSlowToStop(t *testing.T, kit *actKit) {
 	h := kit.hub(t, with(t, "steps:\n", `steps:
   - {name: warm, at: activation, rerun: safe, run: 'echo $$ >$DIR/warm.pid; trap "" INT TERM; while :; do sleep 0.2; done'}
 `))
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play("stage-100")
 	job := r.reach("stage-100", "warm")
 	warming := h.pid("warm.pid")
@@ -202,8 +217,8 @@ func (h *gitHub) pid(name string) int {
 // A process that hears neither signal is killed, and the return job is none the
 // worse for it.
 func actFrozen(t *testing.T, kit *actKit) {
-	h := kit.hub(t, with(t, "bake: 1s", slowly))
-	visitors := h.crowd(60)
+	h := kit.hub(t, with(t, baked, "bake: 1h"))
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play("stage-50")
 	job := r.reach("stage-50", "gate@traffic@50")
 	entry := job.entry()
@@ -222,7 +237,7 @@ func actFrozen(t *testing.T, kit *actKit) {
 // The reviewer of the run is who the state says has approved.
 func actApproved(t *testing.T, kit *actKit) {
 	h := kit.hub(t, with(t, "rollout:\n", approve))
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play()
 	if w := h.weights(); w != "50 50" || r.due() != "approval-50" {
 		t.Fatalf("weights %s, %s is next", w, r.due())
@@ -244,7 +259,7 @@ func notApproved(approval any) map[string]any {
 // A rejected review starts the return job, which finds who has said no.
 func actRejected(t *testing.T, kit *actKit) {
 	h := kit.hub(t, with(t, "rollout:\n", approve))
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	r := h.dispatch(rolloutFile, "ada", ofVersion("2.0")).play()
 	r.review("rejected", "grace", "the prices are wrong").play().ended(notApproved("failure"))
 	visitors.stop().unbroken(t)
@@ -269,7 +284,7 @@ func (h *gitHub) overdue() *workflowRun {
 // A review that nobody has given in time is a no.
 func actExpired(t *testing.T, kit *actKit) {
 	h := kit.hub(t, with(t, "rollout:\n", approve+"  approvalTimeout: 1s\n"))
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	h.overdue().unanswered().play().ended(notApproved("failure"))
 	visitors.stop().unbroken(t)
 	h.ends(state.Returned, "a")
@@ -278,7 +293,7 @@ func actExpired(t *testing.T, kit *actKit) {
 // So is a yes that comes too late.
 func actTooLate(t *testing.T, kit *actKit) {
 	h := kit.hub(t, with(t, "rollout:\n", approve+"  approvalTimeout: 1s\n"))
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	h.overdue().review("approved", "grace", "sorry").play().ended(notApproved(64))
 	visitors.stop().unbroken(t)
 	h.ends(state.Returned, "a")
@@ -315,7 +330,7 @@ func (h *gitHub) decide(decision string) *workflowRun {
 // A yes by workflow lets the re-run jobs go on.
 func actDriftApproved(t *testing.T, kit *actKit) {
 	h := kit.hub(t, byWorkflow)
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	r := h.drifted()
 	h.decide("approve").ended(map[string]any{"web-prod": "success"})
 	r.rerun().play().ended(map[string]any{"prepare": "success", "stage-50": "success", "stage-100": "success", "return": "skipped"})
@@ -329,7 +344,7 @@ func actDriftApproved(t *testing.T, kit *actKit) {
 // A no by workflow returns the traffic.
 func actDriftRejected(t *testing.T, kit *actKit) {
 	h := kit.hub(t, byWorkflow)
-	visitors := h.crowd(60)
+	visitors := h.crowd(40)
 	r := h.drifted()
 	h.decide("reject").ended(map[string]any{"web-prod": "success"})
 	visitors.stop().unbroken(t)
