@@ -40,8 +40,8 @@ func (c *call) readParts(ctx context.Context) (router.Reading, error) {
 }
 
 // drift compares what the router reports with what manent last wrote. A write
-// found unfinished (intent) is one where every part is its from or its to;
-// anything else is drift. It returns "" when there is none.
+// found unfinished (intent) is one where every unit of every part is its from
+// or its to; anything else is drift. It returns "" when there is none.
 func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent) string {
 	if len(stored) == 0 && intent == nil {
 		return ""
@@ -63,7 +63,7 @@ func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent
 			continue
 		}
 		if intent != nil {
-			if to, ok := router.Find(intent.To, p.ID); ok && router.Same(p.Weights, to) {
+			if to, ok := router.Find(intent.To, p.ID); ok && router.Between(p.Weights, want, to) {
 				continue
 			}
 		}

@@ -26,9 +26,11 @@ type Router interface {
 
 	// Write sets want on every part of it, on condition that each part is
 	// what expect says (weights are compared, not revisions). A part that
-	// already is as wanted is left alone, and counts as written. A part that
-	// is neither is a Conflict; parts written before it stay written. The
-	// receipt, also valid with an error, is handed to Settled.
+	// already is as wanted is left alone, and counts as written. A part of
+	// several units that are written one by one may have some as expected and
+	// some as wanted (Between). A part that is neither is a Conflict; parts
+	// written before it stay written. The receipt, also valid with an error,
+	// is handed to Settled.
 	Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect Reading) (state.Receipt, error)
 
 	// Settled reports whether want is in force at the data plane, not just
@@ -142,6 +144,19 @@ func Same(a, b map[string]float64) bool {
 	for unit, w := range b {
 		if a[unit] != w {
 			return false
+		}
+	}
+	return true
+}
+
+// Between reports whether each unit is as in from or as in to: what a part
+// with several units has while they are written, and after a crash in between.
+func Between(seen, from, to map[string]float64) bool {
+	for _, units := range []map[string]float64{seen, from, to} {
+		for unit := range units {
+			if w := seen[unit]; w != from[unit] && w != to[unit] {
+				return false
+			}
 		}
 	}
 	return true
