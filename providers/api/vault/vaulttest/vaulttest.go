@@ -26,7 +26,7 @@ const (
 	Role      = "shop-prod"
 	Audience  = "https://vault.example"
 	Namespace = "teams/shop"
-	RootToken = "hvs.r00t-t0ken"
+	RootToken = "hvs.r00t-t0ken" //nolint:gosec // of nothing real
 )
 
 // Server is the Vault.
