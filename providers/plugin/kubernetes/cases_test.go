@@ -319,6 +319,15 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// late is a status that was written so long after now.
+func late(by time.Duration, status func(map[string]any)) func(map[string]any) {
+	return func(o map[string]any) {
+		status(o)
+		fields := o["metadata"].(map[string]any)["managedFields"].([]any)
+		fields[0].(map[string]any)["time"] = time.Now().Add(by).UTC().Format(time.RFC3339)
+	}
+}
+
 // TestInForce: what the controllers say, and what their silence means, at a
 // time after the write.
 func TestInForce(t *testing.T) {
@@ -332,7 +341,7 @@ func TestInForce(t *testing.T) {
 	}
 	noB := func(w *world) { w.Delete("/api/v1/namespaces/shop/services/shop-b") }
 	noA := func(w *world) { w.Delete("/api/v1/namespaces/shop/services/shop-a") }
-	const soon, late = time.Second, 2 * time.Minute
+	const soon, longAfter = time.Second, 2 * time.Minute
 	tests := []struct {
 		name   string
 		share  float64
@@ -342,26 +351,35 @@ func TestInForce(t *testing.T) {
 		in     bool
 		err    string
 		logged string
+		settle string
 	}{
+		{name: "reported, proxies on their way", share: 25, status: says("Accepted", "True", "Accepted", generation), after: soon, settle: "10s"},
+		{name: "reported, proxies have followed", share: 25, status: says("Accepted", "True", "Accepted", generation), after: 11 * time.Second, settle: "10s", in: true},
+		{name: "reported late", share: 25, status: late(5*time.Second, says("Accepted", "True", "Accepted", generation)), after: 11 * time.Second, settle: "10s"},
+		{name: "reported late, then followed", share: 25, status: late(5*time.Second, says("Accepted", "True", "Accepted", generation)), after: 17 * time.Second, settle: "10s", in: true},
+		{name: "status written all the time", share: 25, status: late(59*time.Second, says("Accepted", "True", "Accepted", generation)), after: longAfter, settle: "10s", in: true},
 		{name: "at once", share: 25, status: says("Accepted", "True", "Accepted", generation), after: soon, in: true},
 		{name: "not yet observed", share: 25, status: says("Accepted", "True", "Accepted", generation-1), after: soon},
-		{name: "never observed", share: 25, status: says("Accepted", "True", "Accepted", generation-1), after: late, in: true, logged: "did not report generation 2 within 1m0s"},
-		{name: "never any status", share: 25, status: func(o map[string]any) { delete(o, "status") }, after: late, in: true, logged: "Gateway edge did not report"},
+		{name: "never observed", share: 25, status: says("Accepted", "True", "Accepted", generation-1), after: longAfter, in: true, logged: "did not report generation 2 within 1m0s"},
+		{name: "never any status", share: 25, status: func(o map[string]any) { delete(o, "status") }, after: longAfter, in: true, logged: "Gateway edge did not report"},
 		{name: "refused, perhaps of before", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: soon},
-		{name: "refused", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: late, err: "NotAllowedByListeners: said by the test"},
-		{name: "refused long ago and silent since", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation-1), after: late, err: "NotAllowedByListeners"},
+		{name: "refused", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: longAfter, err: "NotAllowedByListeners: said by the test"},
+		{name: "refused long ago and silent since", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation-1), after: longAfter, err: "NotAllowedByListeners"},
 		{name: "refused before any write", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation), err: "NotAllowedByListeners"},
-		{name: "in part", share: 25, status: says("PartiallyInvalid", "True", "UnsupportedValue", generation), after: late, err: "UnsupportedValue"},
+		{name: "in part", share: 25, status: says("PartiallyInvalid", "True", "UnsupportedValue", generation), after: longAfter, err: "UnsupportedValue"},
 		{name: "idle slot without Service", share: 0, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noB, in: true, logged: "the slot without traffic"},
-		{name: "slot with traffic without Service", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noB, after: late, err: "create the Service shop-b"},
+		{name: "slot with traffic without Service", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noB, after: longAfter, err: "create the Service shop-b"},
 		{name: "stable without Service", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noA, err: "create the Service shop-a"},
-		{name: "another backend", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), after: late, err: "BackendNotFound"},
-		{name: "no reference grant", share: 25, status: says("ResolvedRefs", "False", "RefNotPermitted", generation), world: noB, after: late, err: "RefNotPermitted"},
+		{name: "another backend", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), after: longAfter, err: "BackendNotFound"},
+		{name: "no reference grant", share: 25, status: says("ResolvedRefs", "False", "RefNotPermitted", generation), world: noB, after: longAfter, err: "RefNotPermitted"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := gatewayWorld(t)
 			w.settings["http_route"] = "web"
+			if tt.settle != "" {
+				w.settings["settle"] = tt.settle
+			}
 			w.Hold()
 			r := w.router(t)
 			r.now = func() time.Time { return time.Now().Add(tt.after) }
@@ -421,7 +439,7 @@ func TestTargetWaits(t *testing.T) {
 	if _, err := r.Target(t.Context(), slots, state.SlotB, match, true); err != nil {
 		t.Fatal(err)
 	}
-	if len(*w.logged) != 2 || !strings.Contains((*w.logged)[0], "not reported in force after 10s") {
+	if len(*w.logged) != 2 || !strings.Contains((*w.logged)[0], "not known to be in force after 15s") {
 		t.Errorf("logged %q, want a line for each route", *w.logged)
 	}
 	release()

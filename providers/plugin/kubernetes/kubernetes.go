@@ -47,6 +47,11 @@ type cluster struct {
 	now      func() time.Time
 }
 
+// reached reports whether the proxies have had time to follow a change.
+func (c *cluster) reached(since time.Time) bool {
+	return c.settings.Settle == 0 || !c.now().Before(since.Add(c.settings.Settle))
+}
+
 // namespace is the one of the Services and workloads.
 func (c *cluster) namespace() (string, error) {
 	if c.settings.Namespace != "" {

@@ -56,7 +56,7 @@ var slots = state.Slots{A: state.Release{Version: "1"}, B: state.Release{Version
 // gatewayWorld has two routes: one with three rules, two of them managed, and
 // one with a foreign backend of weight 0.
 func gatewayWorld(t *testing.T) *world {
-	return newWorld(t, map[string]any{"http_route": "web, api"},
+	return newWorld(t, map[string]any{"http_route": "web, api", "settle": "0s"},
 		kubetest.HTTPRoute("web",
 			map[string]any{"name": "static", "matches": []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": "/static"}}}, "backendRefs": []any{map[string]any{"name": "cdn", "port": 80}}},
 			map[string]any{"matches": []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": "/v2"}}}, "filters": []any{map[string]any{"type": "URLRewrite", "urlRewrite": map[string]any{"hostname": "v2.example.net"}}}, "backendRefs": kubetest.Refs()},

@@ -116,7 +116,7 @@ func TestPeersSixteenRules(t *testing.T) {
 		return out
 	}
 	route := kubetest.HTTPRoute("web", rules(8)...)
-	p := newPeer(t, map[string]any{"http_route": "web"}, []map[string]any{route})
+	p := newPeer(t, map[string]any{"http_route": "web", "settle": "0s"}, []map[string]any{route})
 	p.observe()
 	r := p.router(t)
 	match := router.Match{Header: "x-canary", Value: "always"}

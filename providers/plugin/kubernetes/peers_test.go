@@ -146,7 +146,7 @@ func peerGateway(t *testing.T) *peer {
 	path := func(value string) []any {
 		return []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": value}}}
 	}
-	p := newPeer(t, map[string]any{"http_route": "web, api"}, []map[string]any{
+	p := newPeer(t, map[string]any{"http_route": "web, api", "settle": "0s"}, []map[string]any{
 		kubetest.HTTPRoute("web",
 			map[string]any{"name": "static", "matches": path("/static"), "backendRefs": []any{map[string]any{"name": "cdn", "port": 80}}},
 			map[string]any{"matches": path("/v2"), "backendRefs": kubetest.Refs(), "filters": []any{map[string]any{"type": "RequestHeaderModifier", "requestHeaderModifier": map[string]any{"set": []any{map[string]any{"name": "x-v", "value": "2"}}}}}},

@@ -132,10 +132,10 @@ func (o object) revision() string {
 }
 
 // changed is when the rules were last changed, zero when the document does not
-// say: long ago.
+// say: long ago. It is recorded in whole seconds, so it was up to one later.
 func (o object) changed() time.Time {
 	change, _ := o.split.LastChange()
-	return change.At
+	return change.At.Add(time.Second)
 }
 
 // Settled implements router.Router.
@@ -223,7 +223,7 @@ func (r *Router) target(ctx context.Context, id string, want *route.Testers) err
 }
 
 // awaited bounds how long Target waits, within one call of the engine.
-const awaited = 10 * time.Second
+const awaited = 15 * time.Second
 
 // await looks until the route is in force. A controller that stays silent is
 // no reason to fail: the gate sees what testers see.
@@ -234,7 +234,7 @@ func (r *Router) await(ctx context.Context, o object) error {
 			return err
 		}
 		if !r.now().Before(until) {
-			r.log("kubernetes: the testers' entry of %s is written, and not reported in force after %v", o.ref, awaited)
+			r.log("kubernetes: the testers' entry of %s is written, and not known to be in force after %v", o.ref, awaited)
 			return nil
 		}
 		select {

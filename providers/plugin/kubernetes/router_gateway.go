@@ -82,7 +82,8 @@ func (g gateway) endpoints(ctx context.Context, service *unstructured.Unstructur
 // inForce asks the route's parents. A condition that says no is an error, once
 // its controller has had time to look at the present spec; silence beyond that
 // time is taken for yes, since some implementations never report a change of
-// weights.
+// weights. A controller reports before its proxies follow (with Traefik 3.7 by
+// 0.1 to 0.3 s and its throttle time), so the settle time counts from then.
 func (g gateway) inForce(ctx context.Context, s route.Split, doc map[string]any, since time.Time, known bool) (bool, error) {
 	v := route.Parents(doc, g.settings.Gateways)
 	young := g.now().Before(since.Add(g.settings.SettleTimeout))
@@ -94,6 +95,12 @@ func (g gateway) inForce(ctx context.Context, s route.Split, doc map[string]any,
 			return false, err
 		}
 		g.log("kubernetes: %s; it is the slot without traffic, so this may wait", no)
+	}
+	if reported := route.ReportedAt(doc); young && reported.After(since) {
+		since = reported
+	}
+	if !g.reached(since) {
+		return false, nil
 	}
 	if len(v.Silent) == 0 {
 		return true, nil

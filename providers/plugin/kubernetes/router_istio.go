@@ -113,5 +113,5 @@ func ready(pod *unstructured.Unstructured) bool {
 // inForce waits for the settle time: istiod tells nobody when the last proxy
 // has a change.
 func (i istio) inForce(_ context.Context, _ route.Split, _ map[string]any, since time.Time, _ bool) (bool, error) {
-	return !i.now().Before(since.Add(i.settings.Settle)), nil
+	return i.reached(since), nil
 }

@@ -36,12 +36,11 @@ type Fake struct {
 	denied   func(verb, resource string) bool
 	groups   map[string][]string // versions served by API group
 	mutate   func(map[string]any)
-	now      time.Time
 }
 
 // NewFake returns a server that has these objects.
 func NewFake(t testing.TB, objects ...map[string]any) *Fake {
-	f := &Fake{t: t, objects: map[string]map[string]any{}, now: time.Now().UTC(), groups: map[string][]string{
+	f := &Fake{t: t, objects: map[string]map[string]any{}, groups: map[string][]string{
 		"gateway.networking.k8s.io": {"v1", "v1beta1"}, "networking.istio.io": {"v1", "v1beta1", "v1alpha3"},
 	}}
 	for _, o := range objects {
@@ -331,10 +330,10 @@ func (f *Fake) stored(o map[string]any) {
 // owned records the manager of the list of rules, which is atomic: the last
 // who changes it holds all of it.
 func (f *Fake) owned(o map[string]any, manager string) {
-	f.now = f.now.Add(time.Second)
+	now := time.Now().UTC().Format(time.RFC3339)
 	o["metadata"].(map[string]any)["managedFields"] = []any{
-		map[string]any{"manager": "controller", "operation": "Update", "subresource": "status", "time": f.now.Add(time.Hour).Format(time.RFC3339), "fieldsV1": map[string]any{"f:status": map[string]any{}}},
-		map[string]any{"manager": manager, "operation": "Update", "time": time.Now().UTC().Format(time.RFC3339), "fieldsV1": map[string]any{"f:spec": map[string]any{"f:rules": map[string]any{}, "f:http": map[string]any{}}}},
+		map[string]any{"manager": "controller", "operation": "Update", "subresource": "status", "time": now, "fieldsV1": map[string]any{"f:status": map[string]any{}}},
+		map[string]any{"manager": manager, "operation": "Update", "time": now, "fieldsV1": map[string]any{"f:spec": map[string]any{"f:rules": map[string]any{}, "f:http": map[string]any{}}}},
 	}
 }
 

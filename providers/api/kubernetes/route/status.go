@@ -102,6 +102,23 @@ func parentKey(ref, doc map[string]any) string {
 	})
 }
 
+// ReportedAt is when a status was written last, as the API server recorded it
+// to the second; zero when it did not.
+func ReportedAt(doc map[string]any) time.Time {
+	meta, _ := doc["metadata"].(map[string]any)
+	var last time.Time
+	for _, entry := range objects(meta["managedFields"]) {
+		at, err := time.Parse(time.RFC3339, text(entry, "time", ""))
+		if err == nil && text(entry, "subresource", "") == "status" && at.After(last) {
+			last = at
+		}
+	}
+	if last.IsZero() {
+		return last
+	}
+	return last.Add(time.Second)
+}
+
 // Change is who changed the rules last, as the API server recorded it.
 type Change struct {
 	Manager string
