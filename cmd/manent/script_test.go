@@ -59,6 +59,7 @@ func TestScript(t *testing.T) {
 			"fill":    fill,
 			"await":   await,
 			"keep":    func(ts *testscript.TestScript, neg bool, args []string) { labOf(ts).keep(ts, neg, args) },
+			"forge":   forge,
 			"nowhere": nowhere,
 			"answer":  answer,
 			"log":     appendLog,

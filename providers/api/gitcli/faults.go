@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	deniedHint = "the credentials need to write refs: contents: write on GitHub, Developer on GitLab; set " + TokenVariable + " if the checkout leaves none"
+	grants     = "on GitHub the job's `permissions: {contents: write}`, which the token of a fork never gets; on GitLab Settings > CI/CD > Job token permissions > Allow Git push requests, and the role Developer"
+	deniedHint = "the credentials may not write refs: " + grants + "; or set " + TokenVariable + " to a token that may"
+	staleHint  = "there are no credentials, or they are wrong or have expired, as a job's token does with its job: run the job again, or set " + TokenVariable + "; they have to write refs: " + grants
 	hiddenHint = "this host takes no refs besides branches and tags; keep the state in S3 or in a repository of another host"
-	absentHint = "check the address of the state repository, and that the credentials may read it: hosts say not found for what one may not see"
+	absentHint = "check the address of the state repository, and that the credentials may read it: hosts say not found for what one may not see (" + grants + ")"
 	movedHint  = "give the address that the remote redirects to, its .git included: credentials go to no other address"
 )
 
@@ -34,13 +36,13 @@ func meanings() []meaning {
 		{"deny updating a hidden ref", providers.Denied, hiddenHint},
 		{"funny refname", providers.Denied, hiddenHint},
 		{"rpc failed", providers.Unknown, ""}, // the request was under way
-		{"authentication failed", providers.Denied, deniedHint},
-		{"could not read username", providers.Denied, deniedHint},
-		{"could not read password", providers.Denied, deniedHint},
+		{"authentication failed", providers.Denied, staleHint},
+		{"could not read username", providers.Denied, staleHint},
+		{"could not read password", providers.Denied, staleHint},
 		{"permission denied", providers.Denied, deniedHint},
 		{"permission to ", providers.Denied, deniedHint}, // Permission to o/r.git denied to …
 		{"you are not allowed to", providers.Denied, deniedHint},
-		{"returned error: 401", providers.Denied, deniedHint},
+		{"returned error: 401", providers.Denied, staleHint},
 		{"returned error: 403", providers.Denied, deniedHint},
 		{"hook declined", providers.Denied, "a rule of the host refused the push; exempt the ref from it"},
 		{"host key verification failed", providers.Denied, "put the host's key into known_hosts"},
