@@ -151,7 +151,7 @@ func (a *app) checkUntil(until string, cfg config.Config) error {
 			}
 		}
 	}
-	return usage("expected one of "+strings.Join(names, ", "), "--until %s: the plan has no such step or stage", until)
+	return usage("expected one of "+strings.Join(names, ", ")+"; a generated pipeline may be stale, which `manent generate --check` tells", "--until %s: the plan has no such step or stage", until)
 }
 
 // compare reports how the file differs from what the rollout has pinned, and
