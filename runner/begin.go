@@ -194,11 +194,12 @@ func (s *session) fresh(ctx context.Context, q Request) error {
 			return err
 		}
 	}
+	passed := passedOver(d.Newest, e.World.Process.Owner)
 	d.Newest = newest(d.Newest, e.World.Process.Owner)
 	d.Rollout = &state.Rollout{
 		ID: e.World.NewID(), Version: q.Version, Owner: e.World.Process.Owner, Attempt: attempt,
 		Status: state.Running, Started: e.World.Now().UTC(), Config: raw, Digest: digest,
-		Resume: q.Config.Rollout.Wait == "resume",
+		Resume: q.Config.Rollout.Wait == "resume", Passed: passed,
 	}
 	p := plan.Build(q.Config, e.World.Catalog)
 	for _, pass := range p.Passes {
@@ -207,7 +208,27 @@ func (s *session) fresh(ctx context.Context, q Request) error {
 		}
 	}
 	d.Rollout.Stages = stagesOf(p)
-	return s.put(ctx, false, fmt.Sprintf("rollout %s of version %s begins", d.Rollout.ID, q.Version))
+	note := fmt.Sprintf("rollout %s of version %s begins", d.Rollout.ID, q.Version)
+	if passed != "" {
+		note += "; superseded: " + passed
+		e.World.Say("superseded: " + passed + " of this workflow, which began nothing here")
+	}
+	return s.put(ctx, false, note)
+}
+
+// passedOver names the runs between the newest one that began a rollout and
+// this one. Nothing is heard of a run that waited in its platform's queue and
+// was replaced there, but that its number is left out; whatever kept it, from
+// now on it is an older run, and refused.
+func passedOver(before, owner state.RunRef) string {
+	first, last := owner.Between(before)
+	switch {
+	case last < first:
+		return ""
+	case last == first:
+		return fmt.Sprintf("run #%d", first)
+	}
+	return fmt.Sprintf("runs #%d to #%d", first, last)
 }
 
 // replaced is the version that served before the rollout that makes room.

@@ -136,6 +136,8 @@ type RunRef struct {
 	Run        string `json:"run,omitempty"`        // run id, the same for all attempts
 	Order      int64  `json:"order,omitempty"`      // grows with each run of one repository; 0 = unordered
 	Attempt    int    `json:"attempt,omitempty"`    // 1 and up
+	Workflow   string `json:"workflow,omitempty"`   // the file that the run is one of
+	Number     int64  `json:"number,omitempty"`     // of the run among those of its workflow, without gaps; 0 = unknown
 	URL        string `json:"url,omitempty"`
 	Actor      string `json:"actor,omitempty"` // who started it
 }
@@ -149,6 +151,15 @@ func (r RunRef) Same(o RunRef) bool {
 func (r RunRef) OlderThan(o RunRef) bool {
 	return r.Platform == o.Platform && r.Repository == o.Repository &&
 		r.Order != 0 && o.Order != 0 && r.Order < o.Order
+}
+
+// Between returns the numbers of the runs of one workflow that came after o
+// and before r; last is less than first for none, or when it is not known.
+func (r RunRef) Between(o RunRef) (first, last int64) {
+	if r.Platform != o.Platform || r.Repository != o.Repository || r.Workflow == "" || r.Workflow != o.Workflow || o.Number == 0 || r.Number == 0 {
+		return 1, 0
+	}
+	return o.Number + 1, r.Number - 1
 }
 
 // Lease is the right of one process to act, for as long as it works. It ends

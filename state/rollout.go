@@ -43,6 +43,7 @@ type Rollout struct {
 	Failure    *Failure   `json:"failure,omitempty"` // what went wrong first
 	Decisions  []Decision `json:"decisions,omitempty"`
 	Superseded string     `json:"superseded,omitempty"` // version that replaced it
+	Passed     string     `json:"passed,omitempty"`     // earlier runs of its workflow that began nothing here and cannot any more
 }
 
 // Stage is one share of the plan with its bake, gate and approval.

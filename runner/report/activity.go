@@ -44,10 +44,11 @@ func past(p state.Past) []Event {
 }
 
 func current(r *state.Rollout) []Event {
-	events := []Event{{
-		At: r.Started, Kind: "rollout", What: "version " + r.Version, How: "began",
-		Text: fmt.Sprintf("rollout %s, attempt %d, of %s", r.ID, r.Attempt, owner(r.Owner)),
-	}}
+	text := fmt.Sprintf("rollout %s, attempt %d, of %s", r.ID, r.Attempt, owner(r.Owner))
+	if r.Passed != "" {
+		text += "; superseded: " + oneLine(r.Passed)
+	}
+	events := []Event{{At: r.Started, Kind: "rollout", What: "version " + r.Version, How: "began", Text: text}}
 	for _, s := range r.Steps {
 		events = append(events, step(s))
 	}

@@ -99,6 +99,9 @@ func (m *summary) head(key string, r *state.Rollout) {
 	if r.Superseded != "" {
 		m.add("Version %s took its place.", m.text(r.Superseded, mostName))
 	}
+	if r.Passed != "" {
+		m.add("Superseded: %s of its workflow, which began nothing here and cannot any more.", m.text(r.Passed, mostName))
+	}
 }
 
 // failure is what went wrong and what decided: the reason names the metric

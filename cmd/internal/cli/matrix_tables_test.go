@@ -211,7 +211,7 @@ func TestMatrix(t *testing.T) {
 				play func(map[string]moment)
 			}{
 				{"again", p.again}, {"strangers", p.strangers}, {"newer releases", p.newerReleases}, {"returns", p.returns},
-				{"stale approvals", p.staleApprovals}, {"begins", p.begins}, {"ways back", p.waysBack}, {"replaced", p.replaced},
+				{"stale approvals", p.staleApprovals}, {"begins", p.begins}, {"ways back", p.waysBack}, {"replaced", p.replaced}, {"superseded", p.superseded},
 			} {
 				t.Run(table.name, func(t *testing.T) {
 					began, before := time.Now(), cells
@@ -574,5 +574,25 @@ func (p *plant) replaced(all map[string]moment) {
 		if e := got.lacks(now.holder(p.t)); e != "" || !strings.Contains("0 1 4", fmt.Sprint(got.code)) {
 			p.t.Errorf("before call %d: %d, which does not say %q: %s", k, got.code, e, got.stderr)
 		}
+	}
+}
+
+// superseded: a newer run has taken the place of one that waited in the queue
+// and never started. GitHub's run numbers show that there was one, so that the
+// newer run can record it; started again, it is an older run.
+func (p *plant) superseded(all map[string]moment) {
+	waited := run{id: 250, number: 13, version: "2.5"}
+	p.goTo(all["completed"])
+	p.must(0, newer(), "prepare", "")
+	p.must(0, newer(), "stage-10", "")
+	after := map[string]moment{"waiting": p.look()}
+	want := map[string]string{"github": "run #13", "gitlab": ""}[p.platform]
+	if got := after["waiting"].document(p.t).Rollout.Passed; got != want {
+		p.t.Errorf("recorded as superseded: %q, expected %q", got, want)
+	}
+	p.row("superseded", "waiting", after, waited, "4 4 4 4 4 4 4 0 0 0")
+	*p.cells++
+	if said := p.person(0, "activity"); strings.Contains(said.stdout, "; superseded: run #13") != (want != "") {
+		p.t.Errorf("activity: %s", said.stdout)
 	}
 }

@@ -96,7 +96,15 @@ func (p *platform) Identity(context.Context) (state.RunRef, error) {
 		return state.RunRef{}, p.fault("identity", providers.Invalid, fmt.Errorf("GITHUB_SERVER_URL: %w", err))
 	}
 	run := strconv.FormatInt(id, 10)
+	workflow, _, _ := strings.Cut(p.env.Getenv("GITHUB_WORKFLOW_REF"), "@") // of any branch
+	var number int64
+	if workflow != "" && p.env.Getenv("GITHUB_RUN_NUMBER") != "" {
+		if number, err = p.number("GITHUB_RUN_NUMBER", "", 64); err != nil {
+			return state.RunRef{}, err
+		}
+	}
 	return state.RunRef{
+		Workflow: strings.TrimPrefix(workflow, repo.String()+"/"), Number: number,
 		Platform: name, Repository: repo.String(), Run: run, Order: id, Attempt: int(attempt),
 		URL:   server.JoinPath(repo.Owner, repo.Name, "actions", "runs", run).String(),
 		Actor: p.getenv("GITHUB_TRIGGERING_ACTOR", p.env.Getenv("GITHUB_ACTOR")), // who ran this attempt

@@ -174,6 +174,14 @@ func TestIdentity(t *testing.T) {
 			map[string]string{"GITHUB_SERVER_URL": "https://git.example"},
 			with(func(r *state.RunRef) { r.URL = "https://git.example/shop/web/actions/runs/17" }), "",
 		},
+		"which of its workflow's runs": {
+			map[string]string{"GITHUB_WORKFLOW_REF": "shop/web/.github/workflows/x.yml@refs/heads/main"},
+			with(func(r *state.RunRef) { r.Workflow, r.Number = ".github/workflows/x.yml", 3 }), "",
+		},
+		"run number": {
+			map[string]string{"GITHUB_WORKFLOW_REF": "shop/web/.github/workflows/x.yml@refs/heads/main", "GITHUB_RUN_NUMBER": "three"},
+			state.RunRef{}, "GITHUB_RUN_NUMBER",
+		},
 		"no repository":      {map[string]string{"GITHUB_REPOSITORY": ""}, state.RunRef{}, "GITHUB_REPOSITORY: repository \"\", expected owner/name"},
 		"path as repository": {map[string]string{"GITHUB_REPOSITORY": "../../x"}, state.RunRef{}, "expected owner/name"},
 		"no run":             {map[string]string{"GITHUB_RUN_ID": ""}, state.RunRef{}, `GITHUB_RUN_ID is "", expected a number from 1 on`},
