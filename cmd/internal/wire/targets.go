@@ -23,15 +23,12 @@ func targets(configured []config.Target) []providers.Target {
 func reach(env providers.Env, s router.Spec) func(map[string]any, []config.Target, string, float64, float64) (string, error) {
 	return func(settings map[string]any, configured []config.Target, slot string, share, tolerance float64) (string, error) {
 		env.Targets = targets(configured)
-		r, err := s.Build(env, settings)
-		if err != nil {
-			return "", nil
-		}
+		r, _ := s.Build(env, settings)
 		reacher, ok := r.(router.Reacher)
 		if !ok {
 			return "", nil
 		}
-		err = reacher.Reach(state.Slot(slot), share, tolerance)
+		err := reacher.Reach(state.Slot(slot), share, tolerance)
 		if fault, ok := errors.AsType[*providers.Fault](err); ok {
 			return fault.Hint, fault.Err
 		}
