@@ -53,7 +53,6 @@ type Part struct {
 	Pending  bool                   // accepted, not yet in force
 	Foreign  map[string]float64     // weight held by entries that are not ours
 	By       string                 // who changed it last and when, "" when the system does not say
-	Unsplit  error                  // why it can give a slot all of the traffic or none, and nothing between, as it is set up; nil when it can
 	Err      error                  // this part could not be read
 	Unfit    error                  // why no share can be raised on it, though its weights are known; a Planner refuses with it, and a return goes on
 }
