@@ -1,0 +1,93 @@
+package f5
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/manent/action/providers"
+)
+
+// transactionLimit bounds the wait for a transaction to be carried out.
+const transactionLimit = 20 * time.Second
+
+type transaction struct {
+	ID     int64  `json:"transId"`
+	State  string `json:"state"` // STARTED, VALIDATING, COMPLETED, FAILED, …
+	Reason string `json:"failureReason"`
+}
+
+// Transact collects calls and has them carried out together, or none of them.
+// Invalid, Denied and Unavailable say that nothing was changed; after Unknown
+// nobody can say.
+func (s *Session) Transact(ctx context.Context, add func(id int64) error) (id int64, err error) {
+	var t transaction
+	_, err = s.send(ctx, call{method: http.MethodPost, path: "/mgmt/tm/transaction", op: "begin transaction", body: struct{}{}, into: &t})
+	if err != nil {
+		return 0, err
+	}
+	if t.ID == 0 {
+		return 0, s.c.http.Unexpected("begin transaction", "no transId")
+	}
+	if err := add(t.ID); err != nil {
+		s.discard(ctx, t.ID)
+		return t.ID, err
+	}
+	return t.ID, s.commit(ctx, t.ID)
+}
+
+// discard takes a transaction away that will not be committed. Else the system
+// does so after 120 s.
+func (s *Session) discard(ctx context.Context, id int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if _, err := s.send(ctx, call{method: http.MethodDelete, path: transactionPath(id), op: "discard transaction"}); err != nil {
+		s.c.opts.Log("%v; it ends by itself in 2 minutes", err)
+	}
+}
+
+func transactionPath(id int64) string { return fmt.Sprintf("/mgmt/tm/transaction/%d", id) }
+
+// commit has the calls carried out. The header that adds a call must not be on
+// this one: it would be added itself.
+func (s *Session) commit(ctx context.Context, id int64) error {
+	op := fmt.Sprintf("commit transaction %d", id)
+	var t transaction
+	_, err := s.send(ctx, call{method: http.MethodPatch, path: transactionPath(id), op: op, body: map[string]string{"state": "VALIDATING"}, into: &t})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, transactionLimit, fmt.Errorf("not carried out within %v", transactionLimit))
+	defer cancel()
+	for {
+		switch t.State {
+		case "COMPLETED":
+			return nil
+		case "FAILED", "UNKNOWN_FAILURE":
+			return s.failed(op, t)
+		case "VALIDATING", "STARTED", "COMPLETING":
+		default:
+			return s.c.http.Unexpected(op, fmt.Sprintf("state %q", t.State))
+		}
+		if !sleep(ctx, s.c.opts.Pause) {
+			return s.c.fault(op, providers.Unknown, fmt.Errorf("state %s: %w", t.State, context.Cause(ctx)))
+		}
+		t = transaction{}
+		if _, err := s.send(ctx, call{method: http.MethodGet, path: transactionPath(id), op: op, into: &t}); err != nil {
+			// It was sent: that it cannot be read says nothing about what it did.
+			return s.c.fault(op, providers.Unknown, fmt.Errorf("sent, its outcome could not be read: %w", err))
+		}
+	}
+}
+
+func (s *Session) failed(op string, t transaction) error {
+	f := &providers.Fault{
+		Provider: s.c.opts.Provider, Op: op, Kind: providers.Invalid, Hint: "see /var/log/ltm on the device",
+		Err: fmt.Errorf("state %s, nothing was changed: %s", t.State, s.c.secrets.Clean(t.Reason)),
+	}
+	if denied(t.Reason) {
+		f.Kind, f.Hint = providers.Denied, roleHint
+	}
+	return f
+}
