@@ -80,7 +80,7 @@ func newPlant(t *testing.T, platform string, cells *int) *plant {
 	p := &plant{t: t, platform: platform, store: memory.New(), router: newSwitchboard(t), cells: cells, clock: &atomic.Int64{}, apis: map[string]*githubtest.Server{}}
 	p.configure()
 	p.jobs = generated(t, platform)
-	for said, state := range map[string]string{"": "", "approved": "approved", "rejected": "rejected"} {
+	for said, state := range map[string]string{"": "", "approved": "approved", "rejected": "rejected", "unpermitted": "approved", "expired": "approved"} {
 		api := githubtest.New(t)
 		if state != "" {
 			api.Review(200, githubtest.Review{State: state, Who: "carol", Comment: "looked", Environments: []string{"prod-approve-10"}})
