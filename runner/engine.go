@@ -100,7 +100,8 @@ type Engine struct {
 	// by the first write, which is then refused.
 	Fresh bool
 
-	wired string // digest of the configuration that World was wired from
+	wired  string // digest of the configuration that World was wired from
+	pinned pinned // of the rollout that was opened last
 }
 
 // Result is how one call ended. The results stay apart all the way up to the

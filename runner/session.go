@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -95,21 +96,41 @@ func routes(kind string) bool {
 	return false
 }
 
-// unpin decodes the pinned configuration and plans it.
+// pinned is what a rollout pinned, decoded and planned.
+type pinned struct {
+	raw    []byte
+	digest string
+	cfg    config.Config
+	plan   plan.Plan
+}
+
+// unpin decodes the pinned configuration and plans it. The engine keeps what
+// came of the last one: each of its calls opens the same, and only reads it.
 func (s *session) unpin() error {
+	r, last := s.doc.Rollout, &s.e.pinned
+	if last.digest != r.Digest || !bytes.Equal(last.raw, r.Config) {
+		cfg, err := s.decode()
+		if err != nil {
+			return err
+		}
+		*last = pinned{raw: r.Config, digest: r.Digest, cfg: cfg, plan: plan.Build(cfg, s.e.World.Catalog)}
+	}
+	s.cfg, s.plan = last.cfg, last.plan
+	return s.e.wire(r.Digest, s.cfg)
+}
+
+func (s *session) decode() (config.Config, error) {
 	cfg, err := config.Unpin(s.doc.Rollout.Config)
 	if err != nil {
-		return &UnsureError{Err: fmt.Errorf("rollout %s: %w", s.doc.Rollout.ID, err)}
+		return cfg, &UnsureError{Err: fmt.Errorf("rollout %s: %w", s.doc.Rollout.ID, err)}
 	}
 	if digest, err := checkpoint.Digest(cfg); err != nil || digest != s.doc.Rollout.Digest {
-		return &UnsureError{Err: &providers.Fault{
+		return cfg, &UnsureError{Err: &providers.Fault{
 			Provider: "state", Op: s.doc.Key, Kind: providers.Invalid, Err: errors.New("the pinned configuration is not the one that the rollout began with"),
 			Hint: "somebody has edited the state; find out who can write it, then end the rollout by hand at the router",
 		}}
 	}
-	s.cfg = cfg
-	s.plan = plan.Build(s.cfg, s.e.World.Catalog)
-	return s.e.wire(s.doc.Rollout.Digest, s.cfg)
+	return cfg, nil
 }
 
 // wire connects the engine to what the rollout's own configuration names,

@@ -429,10 +429,12 @@ func (s *sim) sleep(ctx context.Context, d time.Duration) error {
 		s.race.yield(s.clock.Add(d))
 		return nil
 	}
-	for end := s.clock.Add(d); s.clock.Before(end); {
+	end := s.clock.Add(d)
+	for len(s.lands) > 0 && s.clock.Before(end) {
 		s.clock = s.clock.Add(min(time.Second, end.Sub(s.clock)))
 		s.land()
 	}
+	s.clock = end
 	s.tick()
 	return nil
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/manent/action/analysis"
@@ -14,20 +15,20 @@ import (
 // sentence with the remedy; 0 and "" without such metrics.
 func FalseAlarm(cfg config.Config, cat config.Catalog) (chance float64, sentence string) {
 	h, stages := cfg.Rollout.Health, cfg.CompareStages()
-	var each []float64
-	ranks := false
-	for _, m := range h.Metrics {
-		if m.Analysis == "" || stages == 0 {
-			continue
-		}
-		ranks = ranks || m.Analysis == "mann-whitney"
-		each = append(each, ofMetric(cfg, cat, m, stages))
-	}
+	analysed := func(m config.Metric) bool { return m.Analysis != "" }
 	switch {
-	case len(each) == 0:
+	case stages == 0 || !slices.ContainsFunc(h.Metrics, analysed):
 		return 0, ""
 	case h.FalseAlarm != nil:
 		return float64(*h.FalseAlarm), fmt.Sprintf("falseAlarm: of versions that are no worse than the stable, the metrics with analysis return at most %s, over all stages, metrics and readings together; it does not bound %s", *h.FalseAlarm, outside(h))
+	}
+	var each []float64
+	ranks := false
+	for _, m := range h.Metrics {
+		if analysed(m) {
+			ranks = ranks || m.Analysis == "mann-whitney"
+			each = append(each, ofMetric(cfg, cat, m, stages))
+		}
 	}
 	chance = analysis.Combine(each...)
 	text := fmt.Sprintf("false alarms: of versions that are no worse than the stable, the metrics with analysis return about %s", percent(chance))

@@ -36,9 +36,9 @@ type Plan struct {
 	Strategy string          `json:"strategy"`
 	Passes   []Pass          `json:"passes"`
 	Steps    []Step          `json:"steps"`
-	Watch    config.Duration `json:"watch"`   // all bakes together
-	Longest  config.Duration `json:"longest"` // longest duration the configuration allows, approvals left out
-	Warnings []string        `json:"warnings"`
+	Watch    config.Duration `json:"watch"`    // all bakes together
+	Longest  config.Duration `json:"longest"`  // longest duration the configuration allows, approvals left out
+	Warnings []string        `json:"warnings"` // of Warned
 }
 
 // Pass is one independently routed part; its name is "" without waves.

@@ -52,7 +52,7 @@ func buildText(t *testing.T, text string) Plan {
 	if err := problems.Of(config.Error).Err(); err != nil {
 		t.Fatal(err)
 	}
-	return Build(cfg, testCatalog())
+	return Warned(cfg, testCatalog())
 }
 
 // catalogInBuild knows no settings, so that files with any are planned.
@@ -127,7 +127,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/bluegreen.json", string(data)+"\n")
-	empty, err := json.Marshal(Build(config.Config{}, config.Catalog{}))
+	empty, err := json.Marshal(Warned(config.Config{}, config.Catalog{}))
 	if err != nil || !strings.Contains(string(empty), `"passes":[{`) || strings.Contains(string(empty), "null") {
 		t.Errorf("empty plan: %s, %v", empty, err)
 	}

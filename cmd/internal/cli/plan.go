@@ -28,6 +28,6 @@ func (a *app) plan() (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	p := plan.Build(cfg, a.host.Catalog())
+	p := plan.Warned(cfg, a.host.Catalog())
 	return view{JSON: p, Text: report.PlanText(p)}, nil
 }
