@@ -1,0 +1,271 @@
+// Package nginxplus is the router of NGINX Plus: the weights of an upstream's
+// servers, by the API of each instance. It must not know what the targets run,
+// nor the plan.
+//
+// Each instance is a part; its units are the servers by name, as weight, and 0
+// for one that drains. NGINX keeps the weight of a server that drains, takes no
+// weight 0, and sets none of this back at the end of a rollout. What the API
+// changes lives in shared memory: a reload of NGINX discards it unless the
+// upstream has a state file, which shows as drift.
+//
+// The API has no conditional write. Every instance is compared before the
+// first is written, and once more right before its own writes, and read again
+// after them. A hand that changes the very server in between is overwritten
+// unseen; what else it changed is found.
+package nginxplus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/httpx"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+var (
+	_ router.Router  = (*Router)(nil)
+	_ router.Planner = (*Router)(nil)
+	_ router.Reacher = (*Router)(nil)
+	_ router.Sticky  = (*Router)(nil)
+)
+
+const name = "nginx-plus"
+
+// units are the weights that a share is made of. NGINX sets no upper bound;
+// 256 has a resolution of 0.4 points between slots of one size.
+func units() router.Units { return router.Units{Least: 1, Most: 256} }
+
+// Settings of the router.
+type Settings struct {
+	URLs        []string            `name:"api_urls" required:"true" help:"address of the API of each instance, the location with the api directive: https://lb1:8443/api"`
+	Upstream    string              `name:"upstream" required:"true" help:"upstream of the http block, with a zone, that has the servers of both slots"`
+	Version     int                 `name:"api_version" help:"version of the API; left out, the smaller of 9 and the newest of the instance"`
+	Member      string              `name:"member" default:"{host}" help:"a target's server as the upstream has it: {host}, {host}:{port}, {label.<name>}; port 80 if it has none"`
+	Credentials providers.SecretRef `name:"credentials_secret" help:"user:password, if the API asks for basic authentication"`
+	PinnedFor   time.Duration       `name:"pinned_for" default:"0s" help:"how long a sticky session keeps a client at a server that drains; a retirement waits that long"`
+	CAFile      string              `name:"ca_file" help:"PEM file of the authorities to trust instead of the system's"`
+	AllowHTTP   bool                `name:"allow_http" default:"false" help:"allow plain http to another machine"`
+}
+
+// Spec describes the router.
+func Spec() router.Spec {
+	s := providers.Define(name, "NGINX Plus: the servers of an upstream, by the API of each instance", func(env providers.Env, s Settings) (router.Router, error) {
+		return New(env, s, httpx.Options{})
+	})
+	s.Unproven = "tests ran on a stand-in made from the published description of the API, version 9"
+	return router.Spec{
+		Spec:   s,
+		Traits: router.Traits{Unit: "weight 1–256 per server, 0 drains", OnTargets: true},
+	}
+}
+
+// Router is the upstream on all instances.
+type Router struct {
+	settings Settings
+	parts    []part
+	members  []router.Member // nil while no targets are known
+	env      providers.Env
+	http     httpx.Options
+}
+
+type part struct{ id, url string }
+
+// New returns a router; of the options only timeouts and retries matter.
+func New(env providers.Env, s Settings, opts httpx.Options) (*Router, error) {
+	r := &Router{settings: s, env: env, http: opts}
+	r.http.Provider = name
+	if s.CAFile != "" {
+		r.http.CAFile = s.CAFile
+		if !filepath.IsAbs(s.CAFile) {
+			r.http.CAFile = filepath.Join(env.Dir, s.CAFile)
+		}
+	}
+	var err error
+	if r.parts, err = s.check(); err == nil {
+		r.members, err = router.Members(s.Member, env.Targets)
+	}
+	if err != nil {
+		return nil, fault("settings", err)
+	}
+	return r, nil
+}
+
+func (s Settings) check() ([]part, error) {
+	var parts []part
+	seen := map[string]bool{}
+	for _, raw := range s.URLs {
+		u, err := providers.CheckURL(raw, s.AllowHTTP)
+		switch {
+		case err != nil:
+			return nil, invalid(fmt.Errorf("api_urls: %w", err), "")
+		case u.RawQuery != "" || u.Fragment != "":
+			return nil, invalid(fmt.Errorf("api_urls: %q, expected an address without a query", u.Redacted()), "")
+		case seen[u.Host]:
+			return nil, invalid(fmt.Errorf("api_urls: %s is given twice", u.Host), "")
+		}
+		seen[u.Host] = true
+		parts = append(parts, part{id: u.Host, url: raw})
+	}
+	switch {
+	case len(parts) == 0:
+		return nil, invalid(errors.New("api_urls is empty, expected at least one address"), "")
+	case s.Upstream == "" || strings.ContainsAny(s.Upstream, "/ \t\r\n"):
+		return nil, invalid(fmt.Errorf("upstream %q, expected the name of an upstream", s.Upstream), "")
+	case s.Version < 0:
+		return nil, invalid(fmt.Errorf("api_version %d, expected 1 or more", s.Version), "leave it out for the newest that both sides know")
+	case s.PinnedFor < 0:
+		return nil, invalid(fmt.Errorf("pinned_for %v, expected 0 or more", s.PinnedFor), "")
+	}
+	return parts, nil
+}
+
+// options resolve the credentials.
+func (r *Router) options(ctx context.Context) (httpx.Options, error) {
+	opts := r.http
+	secret, err := r.settings.Credentials.Resolve(ctx, r.env)
+	if err != nil || secret.Empty() {
+		return opts, err
+	}
+	user, password, ok := strings.Cut(strings.TrimSpace(secret.Reveal()), ":")
+	if !ok || user == "" {
+		return opts, invalid(errors.New("the secret is not user:password"), "")
+	}
+	opts.Secrets = new(providers.Redactor)
+	opts.Secrets.Add(providers.NewSecret(password))
+	opts.Auth = func(req *http.Request) error { req.SetBasicAuth(user, password); return nil }
+	return opts, nil
+}
+
+// Read implements router.Router.
+func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
+	instances, err := r.instances(ctx)
+	if err != nil {
+		return router.Reading{}, err
+	}
+	out := router.Reading{Parts: make([]router.Part, len(r.parts))}
+	var all sync.WaitGroup
+	for i, p := range r.parts {
+		all.Go(func() {
+			v, err := instances[p.id].look(ctx)
+			if out.Parts[i] = v.part(p.id); err != nil {
+				out.Parts[i] = router.Part{PartWeights: state.PartWeights{ID: p.id}, Err: err}
+			}
+		})
+	}
+	all.Wait()
+	return out, nil
+}
+
+// Write implements router.Router. Conflicts are looked for on every part
+// before the first is written; then each part that can be reached is written
+// in order, also after one that failed.
+func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
+	jobs, err := r.jobs(ctx, slots, want, expect)
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for i := range jobs {
+		err := jobs[i].compare(ctx)
+		if providers.IsConflict(err) {
+			return nil, err
+		}
+		if jobs[i].failed = err != nil; jobs[i].failed {
+			problems = append(problems, err)
+		}
+	}
+	receipt := state.Receipt{}
+	for i := range jobs {
+		if jobs[i].failed {
+			continue
+		}
+		if err := jobs[i].write(ctx); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		receipt[jobs[i].id] = "written"
+	}
+	return receipt, join(problems)
+}
+
+// Settled implements router.Router: workers share what the API shows.
+func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
+	instances, err := r.instances(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range want {
+		i, err := r.instance(instances, w.ID)
+		if err != nil {
+			return false, fault("prove weights", err)
+		}
+		if v, err := i.look(ctx); err != nil || !v.has(w.Weights) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Plan implements router.Planner: for each instance by its own servers up. A
+// part that could not be read is planned for as if all were up.
+func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
+	var most float64
+	parts := make([]state.PartWeights, len(seen.Parts))
+	for i, p := range seen.Parts {
+		up := p.Units
+		if up == nil {
+			up = r.count()
+		}
+		weights, got, err := r.solve(slot, share, tolerance, up)
+		if err != nil {
+			return nil, 0, fault("at "+p.ID, err)
+		}
+		parts[i], most = state.PartWeights{ID: p.ID, Weights: weights}, max(most, got)
+	}
+	return parts, most, nil
+}
+
+// Reach implements router.Reacher.
+func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
+	_, _, err := r.solve(slot, share, tolerance, r.count())
+	return fault("", err)
+}
+
+// PinnedFor implements router.Sticky.
+func (r *Router) PinnedFor() time.Duration { return r.settings.PinnedFor }
+
+func (r *Router) count() map[state.Slot]int {
+	n := map[state.Slot]int{}
+	for _, m := range r.members {
+		n[m.Slot]++
+	}
+	return n
+}
+
+// solve gives each target's server the weight of its slot, with so many of
+// each slot up.
+func (r *Router) solve(slot state.Slot, share, tolerance float64, up map[state.Slot]int) (map[string]float64, float64, error) {
+	servers := []router.Server{{ID: "a", Slot: state.SlotA}, {ID: "b", Slot: state.SlotB}}
+	for s, n := range up {
+		for i := range n {
+			servers = append(servers, router.Server{ID: fmt.Sprint(s, i), Slot: s, Up: true})
+		}
+	}
+	bySlot, got, err := router.Solve(servers, slot, share, tolerance, units())
+	if err != nil {
+		return nil, 0, err
+	}
+	weights := map[string]float64{}
+	for _, m := range r.members {
+		weights[m.Name] = float64(bySlot[string(m.Slot)])
+	}
+	return weights, got, nil
+}
