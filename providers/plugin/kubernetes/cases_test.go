@@ -10,6 +10,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
+	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -35,7 +36,7 @@ func want(t *testing.T, err error, kind providers.Kind, words ...string) {
 }
 
 // readErr is the error of a reading or of its first part.
-func readErr(t *testing.T, r *Router) error {
+func readErr(t *testing.T, r *traffic.Router) error {
 	t.Helper()
 	seen, err := r.Read(t.Context(), slots)
 	if err == nil {
@@ -195,9 +196,9 @@ func TestOthersWriteAllTheTime(t *testing.T) {
 			next.ServeHTTP(rw, req)
 		})
 	}
-	busy(tries - 1)
+	busy(4)
 	if _, err := r.Write(t.Context(), slots, wish, seen); err != nil {
-		t.Errorf("%d foreign changes: %v", tries-1, err)
+		t.Errorf("4 foreign changes: %v", err)
 	}
 	busy(100)
 	more, _, _ := r.Plan(state.SlotB, 50, 0.5, seen)
@@ -381,11 +382,11 @@ func TestInForce(t *testing.T) {
 				w.settings["settle"] = tt.settle
 			}
 			w.Hold()
-			r := w.router(t)
-			r.now = func() time.Time { return time.Now().Add(tt.after) }
-			if tt.after == 0 {
-				r.now = func() time.Time { return time.Now().Add(-time.Hour) } // the last change is as young as can be
+			shift := tt.after
+			if shift == 0 {
+				shift = -time.Hour // the last change is as young as can be
 			}
+			r := w.at(t, func() time.Time { return time.Now().Add(shift) })
 			move(t, r, 50) // the generation is 2 with any share
 			w.Edit(routes+"web", "manent", func(o map[string]any) {
 				o["metadata"].(map[string]any)["generation"] = generation - 1
@@ -418,12 +419,13 @@ func TestInForce(t *testing.T) {
 func TestPendingEnds(t *testing.T) {
 	w := gatewayWorld(t)
 	w.Silence()
-	r := w.router(t)
+	shift := time.Duration(0)
+	r := w.at(t, func() time.Time { return time.Now().Add(shift) })
 	move(t, r, 25)
 	if !look(t, r).Parts[0].Pending {
 		t.Error("not pending although nobody has seen the change")
 	}
-	r.now = func() time.Time { return time.Now().Add(2 * time.Minute) }
+	shift = 2 * time.Minute
 	if look(t, r).Parts[0].Pending {
 		t.Error("pending for ever")
 	}
@@ -432,9 +434,8 @@ func TestPendingEnds(t *testing.T) {
 func TestTargetWaits(t *testing.T) {
 	w := gatewayWorld(t)
 	release := w.Hold()
-	r := w.router(t)
 	clock := time.Now()
-	r.now = func() time.Time { clock = clock.Add(2 * time.Second); return clock }
+	r := w.at(t, func() time.Time { clock = clock.Add(2 * time.Second); return clock })
 	match := router.Match{Header: "x-canary", Value: "always"}
 	if _, err := r.Target(t.Context(), slots, state.SlotB, match, true); err != nil {
 		t.Fatal(err)

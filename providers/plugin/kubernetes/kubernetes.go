@@ -9,7 +9,9 @@ import (
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/kubernetes"
+	"github.com/manent/action/providers/api/kubernetes/dialect"
 	"github.com/manent/action/providers/plugin"
+	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 )
 
 const name = "kubernetes"
@@ -22,55 +24,36 @@ func Spec() plugin.Spec {
 	}
 }
 
-// build makes the plugin. Everything in it shares one client, which reads the
-// kubeconfig at its first call.
 func build(env providers.Env, s Settings) (plugin.Bundle, error) {
+	return assemble(env, s, time.Now)
+}
+
+// assemble makes the plugin. Everything in it shares one client, which reads
+// the kubeconfig at its first call.
+func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundle, error) {
 	if err := s.check(); err != nil {
 		return plugin.Bundle{}, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
-	c := &cluster{settings: s, log: env.Log, now: time.Now}
-	if c.log == nil {
-		c.log = func(string, ...any) {}
+	log := env.Log
+	if log == nil {
+		log = func(string, ...any) {}
 	}
-	c.client = api.New(api.Options{
+	client := api.New(api.Options{
 		Provider: name, Kubeconfig: s.Kubeconfig, Context: s.Context, Dir: env.Dir,
-		Getenv: env.Getenv, Timeout: s.Timeout, Hide: env.Hide, Log: c.log,
+		Getenv: env.Getenv, Timeout: s.Timeout, Hide: env.Hide, Log: log,
 	})
-	return plugin.Bundle{Router: c.router()}, nil
+	return plugin.Bundle{Router: s.router(client, log, now)}, nil
 }
 
-// cluster is what all parts of the plugin share.
-type cluster struct {
-	settings Settings
-	client   *api.Client
-	log      func(format string, args ...any)
-	now      func() time.Time
-}
-
-// reached reports whether the proxies have had time to follow a change.
-func (c *cluster) reached(since time.Time) bool {
-	return c.settings.Settle == 0 || !c.now().Before(since.Add(c.settings.Settle))
-}
-
-// namespace is the one of the Services and workloads.
-func (c *cluster) namespace() (string, error) {
-	if c.settings.Namespace != "" {
-		return c.settings.Namespace, nil
+func (s Settings) router(client *api.Client, log func(string, ...any), now func() time.Time) *traffic.Router {
+	options := dialect.Options{
+		Client: client, Service: s.Service, Namespace: s.Namespace, RouteNamespace: s.RouteNamespace,
+		Rules: s.Rules, Gateways: s.Gateways, DestinationRule: s.DestRule,
+		Settle: s.Settle, SettleTimeout: s.SettleTimeout, Log: log, Now: now,
 	}
-	return c.client.Namespace()
-}
-
-func (c *cluster) router() *Router {
-	if len(c.settings.HTTPRoutes) > 0 {
-		return &Router{cluster: c, dialect: gateway{c}}
+	r := &traffic.Router{Client: client, Parts: s.routes(), Step: s.Traits().Step, Log: log, Now: now}
+	if r.In = (dialect.Istio{Options: options}); len(s.HTTPRoutes) > 0 {
+		r.In = dialect.Gateway{Options: options}
 	}
-	return &Router{cluster: c, dialect: istio{c}}
-}
-
-// named makes an error this plugin's, with what was done.
-func named(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+	return r
 }

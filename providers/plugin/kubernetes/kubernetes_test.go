@@ -10,6 +10,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
+	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/providers/router/routertest"
 	"github.com/manent/action/state"
@@ -42,13 +43,27 @@ func newWorld(t *testing.T, settings map[string]any, objects ...map[string]any) 
 }
 
 // router is a new instance, as another process would make it.
-func (w *world) router(t *testing.T) *Router {
+func (w *world) router(t *testing.T) *traffic.Router { return w.at(t, time.Now) }
+
+// at is one with another clock.
+func (w *world) at(t *testing.T, now func() time.Time) *traffic.Router {
 	t.Helper()
-	bundle, err := Spec().Build(w.env, w.settings)
+	bundle, err := assemble(w.env, settingsOf(t, w.settings), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bundle.Router.(*Router)
+	return bundle.Router.(*traffic.Router)
+}
+
+// settingsOf decodes a settings block.
+func settingsOf(t *testing.T, block map[string]any) Settings {
+	t.Helper()
+	spec := providers.Define(name, "", func(_ providers.Env, s Settings) (Settings, error) { return s, nil })
+	s, err := spec.Build(providers.Env{}, block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 var slots = state.Slots{A: state.Release{Version: "1"}, B: state.Release{Version: "2"}, Candidate: state.SlotB}
@@ -84,7 +99,7 @@ func istioWorld(t *testing.T) *world {
 func (w *world) harness(t *testing.T, root, list, refs string, parts ...string) routertest.Harness {
 	r := w.router(t)
 	h := routertest.Harness{
-		Router: r, Again: func() router.Router { return w.router(t) }, Slots: slots, Traits: r.settings.Traits(),
+		Router: r, Again: func() router.Router { return w.router(t) }, Slots: slots, Traits: settingsOf(t, w.settings).Traits(),
 		Secret: kubetest.Token, Writes: w.Writes, Touch: w.Touch,
 		Foreign: func(part int) {
 			w.Edit(root+parts[part], "kubectl-edit", func(o map[string]any) { setWeights(o, list, refs, 63, 37) })
@@ -137,9 +152,8 @@ func TestIstioConformance(t *testing.T) {
 func TestIstioHeld(t *testing.T) {
 	w := istioWorld(t)
 	w.settings["settle"] = "30s"
-	r := w.router(t)
 	now := time.Now().Add(time.Hour)
-	r.now = func() time.Time { return now }
+	r := w.at(t, func() time.Time { return now })
 	want, receipt := move(t, r, 25)
 	for _, step := range []struct {
 		after time.Duration
@@ -155,7 +169,7 @@ func TestIstioHeld(t *testing.T) {
 }
 
 // move reads, plans and writes a share of slot b.
-func move(t *testing.T, r *Router, share float64) ([]state.PartWeights, state.Receipt) {
+func move(t *testing.T, r *traffic.Router, share float64) ([]state.PartWeights, state.Receipt) {
 	t.Helper()
 	seen := look(t, r)
 	want, _, err := r.Plan(state.SlotB, share, 0.5, seen)
@@ -169,7 +183,7 @@ func move(t *testing.T, r *Router, share float64) ([]state.PartWeights, state.Re
 	return want, receipt
 }
 
-func look(t *testing.T, r *Router) router.Reading {
+func look(t *testing.T, r *traffic.Router) router.Reading {
 	t.Helper()
 	seen, err := r.Read(t.Context(), slots)
 	if err == nil {

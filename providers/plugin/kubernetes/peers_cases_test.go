@@ -11,6 +11,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
+	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -151,7 +152,7 @@ func TestPeersLeastRights(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		r := p.router(t)
 		seen := look(t, r)
-		rules := r.settings.Role()[p.Name]
+		rules := settingsOf(t, p.settings).Role()[p.Name]
 		for i, rule := range rules {
 			without := append(append([]string{}, rules[:i]...), rules[i+1:]...)
 			p.Allow(without...)
@@ -229,7 +230,7 @@ func TestPeersCrashes(t *testing.T) {
 }
 
 // step is one weight step as a process does it; it says whether it came to its end.
-func step(t *testing.T, r *Router, expect router.Reading, wish []state.PartWeights) bool {
+func step(t *testing.T, r *traffic.Router, expect router.Reading, wish []state.PartWeights) bool {
 	t.Helper()
 	receipt, err := r.Write(t.Context(), slots, wish, expect)
 	if err == nil {

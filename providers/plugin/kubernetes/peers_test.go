@@ -21,6 +21,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
+	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/providers/router/routertest"
 	"github.com/manent/action/state"
@@ -85,7 +86,7 @@ func newPeer(t *testing.T, settings map[string]any, routes []map[string]any, bes
 	settings["service"], settings["namespace"] = "shop", p.Name
 	settings["kubeconfig"] = kubetest.Kubeconfig(t, server.URL, kubetest.CI, kubetest.Authority(server))
 	var all []string
-	for _, rules := range p.router(t).settings.Role() {
+	for _, rules := range settingsOf(t, settings).Role() {
 		all = append(all, rules...)
 	}
 	p.Allow(all...)
@@ -133,13 +134,13 @@ func (p *peer) observe() {
 	}
 }
 
-func (p *peer) router(t *testing.T) *Router {
+func (p *peer) router(t *testing.T) *traffic.Router {
 	t.Helper()
 	bundle, err := Spec().Build(providers.Env{Log: t.Logf}, p.settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bundle.Router.(*Router)
+	return bundle.Router.(*traffic.Router)
 }
 
 func peerGateway(t *testing.T) *peer {
@@ -180,7 +181,7 @@ func (p *peer) harness(t *testing.T) routertest.Harness {
 	r := p.router(t)
 	rules, refs := lists(p.routes[0])
 	h := routertest.Harness{
-		Router: r, Again: func() router.Router { return p.router(t) }, Slots: slots, Traits: r.settings.Traits(), Secret: kubetest.CI,
+		Router: r, Again: func() router.Router { return p.router(t) }, Slots: slots, Traits: settingsOf(t, p.settings).Traits(), Secret: kubetest.CI,
 		Writes: func() int { return int(p.writes.Load()) },
 		Touch: func() {
 			for _, route := range p.routes {

@@ -108,7 +108,7 @@ func (e *edge) world(t *testing.T) *lane {
 		map[string]any{"backendRefs": kubetest.Refs()})
 	route["spec"].(map[string]any)["hostnames"] = []any{l.host}
 	l.peer = &peer{Space: space, settings: map[string]any{"http_route": "web", "settle": "2s", "service": "shop", "namespace": space.Name}, routes: []map[string]any{route}}
-	l.peer.held.Store(true) // the controller is a real one
+	l.held.Store(true) // the controller is a real one
 	for _, o := range []map[string]any{
 		kubetest.Service("shop-a", nil), kubetest.Service("shop-b", nil),
 		kubetest.EndpointSlice("shop-a", "10.77.0.1"), kubetest.EndpointSlice("shop-b", "10.77.0.2"),
@@ -118,7 +118,7 @@ func (e *edge) world(t *testing.T) *lane {
 	}
 	l.settings["kubeconfig"] = kubetest.Kubeconfig(t, e.cluster.URL, kubetest.CI, e.cluster.Authority)
 	var all []string
-	for _, rules := range l.router(t).settings.Role() {
+	for _, rules := range settingsOf(t, l.settings).Role() {
 		all = append(all, rules...)
 	}
 	l.Allow(all...)
@@ -204,7 +204,7 @@ func (l *lane) serve(t *testing.T, n int, path string, header map[string]string)
 func (l *lane) harness(t *testing.T) routertest.Harness {
 	r := l.router(t)
 	return routertest.Harness{
-		Router: r, Again: func() router.Router { return l.router(t) }, Slots: slots, Traits: r.settings.Traits(), Patience: 20 * time.Second,
+		Router: r, Again: func() router.Router { return l.router(t) }, Slots: slots, Traits: settingsOf(t, l.settings).Traits(), Patience: 20 * time.Second,
 		Foreign: func(int) {
 			l.Edit(l.routes[0], "kubectl", func(o map[string]any) { setWeights(o, "rules", "backendRefs", 63, 37) })
 		},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	api "github.com/manent/action/providers/api/kubernetes"
+	"github.com/manent/action/providers/api/kubernetes/dialect"
+	"github.com/manent/action/providers/router"
 )
 
 // Settings of the plugin.
@@ -44,38 +46,48 @@ func (s Settings) check() error {
 	case s.Settle < 0 || s.SettleTimeout <= 0:
 		return fmt.Errorf("settle %v and settle_timeout %v, expected at least 0 and more than 0", s.Settle, s.SettleTimeout)
 	}
-	for i, name := range s.objects() {
-		if name == "" || slices.Contains(s.objects()[:i], name) {
+	for i, name := range s.routes() {
+		if name == "" || slices.Contains(s.routes()[:i], name) {
 			return fmt.Errorf("route %q is empty or there twice", name)
 		}
 	}
 	return nil
 }
 
-// objects are the routes' names: the router's parts.
-func (s Settings) objects() []string { return append(slices.Clone(s.HTTPRoutes), s.VirtualService...) }
+// routes are the routes' names: the router's parts.
+func (s Settings) routes() []string { return append(slices.Clone(s.HTTPRoutes), s.VirtualService...) }
+
+// Traits are what a router with these settings can do. Older
+// releases of Istio take only weights that are 100 together, so there a share
+// has no decimals.
+func (s Settings) Traits() router.Traits {
+	if len(s.HTTPRoutes) > 0 {
+		return router.Traits{Unit: "weight, 100 together; 10000 for a share with decimals", Step: 0.01, Conditional: true, Testers: "header"}
+	}
+	return router.Traits{Unit: "weight, 100 together", Step: 1, Conditional: true, Testers: "header"}
+}
 
 // Role is what manent needs to be allowed, as rules of a Role for each
 // namespace ("" for the context's own).
 func (s Settings) Role() map[string][]string {
-	routes := s.RouteNamespace
-	if routes == "" {
-		routes = s.Namespace
+	beside := s.RouteNamespace
+	if beside == "" {
+		beside = s.Namespace
 	}
 	named := func(group, resource string, names []string, verbs ...string) string {
 		return strings.TrimSuffix(api.Rule(group, resource, verbs...), "}") + fmt.Sprintf(", resourceNames: [%s]}", strings.Join(names, ", "))
 	}
 	out := map[string][]string{}
 	if len(s.HTTPRoutes) > 0 {
-		out[routes] = append(out[routes], named(gatewayGroup, "httproutes", s.HTTPRoutes, "get", "patch"))
+		out[beside] = append(out[beside], named(dialect.GatewayGroup, "httproutes", s.HTTPRoutes, "get", "patch"))
 		out[s.Namespace] = append(out[s.Namespace],
 			named("", "services", []string{s.Service + "-a", s.Service + "-b"}, "get"),
 			api.Rule("discovery.k8s.io", "endpointslices", "list"))
 		return out
 	}
-	out[routes] = append(out[routes],
-		named(istioGroup, "virtualservices", s.VirtualService, "get", "patch"),
-		named(istioGroup, "destinationrules", []string{s.destinationRule()}, "get"))
+	out[beside] = append(out[beside],
+		named(dialect.IstioGroup, "virtualservices", s.VirtualService, "get", "patch"),
+		named(dialect.IstioGroup, "destinationrules", []string{s.destinationRule()}, "get"))
 	out[s.Namespace] = append(out[s.Namespace],
 		named("", "services", []string{s.Service}, "get"),
 		api.Rule("", "pods", "list"))

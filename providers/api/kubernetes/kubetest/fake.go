@@ -19,7 +19,7 @@ import (
 )
 
 // Token is what the fake takes.
-const Token = "hush-hush-token"
+const Token = "hush-hush-token" //nolint:gosec // of a server in the test's own process
 
 // Fake is an API server in memory. It has a controller that accepts a route as
 // soon as it changes, unless held.

@@ -1,4 +1,7 @@
-package kubernetes
+// Package traffic is the router within the plugin kubernetes: it compares,
+// patches and proves the weights of HTTPRoutes or VirtualServices. It must not
+// know how versions get into the slots, nor the plugin's settings.
+package traffic
 
 import (
 	"context"
@@ -8,14 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/kubernetes"
+	"github.com/manent/action/providers/api/kubernetes/dialect"
 	"github.com/manent/action/providers/api/kubernetes/route"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
+
+// name is the plugin's, in errors.
+const name = "kubernetes"
 
 var (
 	_ router.Router   = (*Router)(nil)
@@ -23,119 +28,70 @@ var (
 	_ router.Targeter = (*Router)(nil)
 )
 
-// Traits are what a router with these settings can do. Istio before 1.20
-// refused weights that are not 100 together, so there a share has no decimals.
-func (s Settings) Traits() router.Traits {
-	if len(s.HTTPRoutes) > 0 {
-		return router.Traits{Unit: "weight, 100 together; 10000 for a share with decimals", Step: 0.01, Conditional: true, Testers: "header"}
-	}
-	return router.Traits{Unit: "weight, 100 together", Step: 1, Conditional: true, Testers: "header"}
-}
-
 // Router moves the weights of one or more routes; each is a part.
 type Router struct {
-	*cluster
-	dialect dialect
+	Client *api.Client
+	Parts  []string // names of the routes
+	Step   float64  // smallest difference of share, in percentage points
+	In     Dialect
+	Log    func(format string, args ...any)
+	Now    func() time.Time
 }
 
-// dialect is what Gateway API and Istio differ in.
-type dialect interface {
-	// ref names a route.
-	ref(ctx context.Context, name string) (api.Ref, error)
-	read(doc map[string]any, names route.Names) (route.Split, error)
-	// capacity counts what serves in each slot, without those that nobody
+// Dialect is what Gateway API and Istio differ in.
+type Dialect interface {
+	// Ref names a route.
+	Ref(ctx context.Context, id string) (api.Ref, error)
+	Parse(ref api.Ref, doc map[string]any) (dialect.Route, error)
+	// Capacity counts what serves in each slot, without those that nobody
 	// can know of, and checks what has to be there beside the routes.
-	capacity(ctx context.Context) (map[state.Slot]int, error)
-	// inForce says whether the present spec is, the last change of which was
-	// written at since; known says that this is from the receipt of a write.
-	inForce(ctx context.Context, s route.Split, doc map[string]any, since time.Time, known bool) (bool, error)
-}
-
-// object is a route that has been read.
-type object struct {
-	ref   api.Ref
-	doc   map[string]any
-	split route.Split
+	Capacity(ctx context.Context) (map[state.Slot]int, error)
+	// InForce says whether the present rules are, the last change of which
+	// was written at since; known says that manent did it.
+	InForce(ctx context.Context, r dialect.Route, since time.Time, known bool) (bool, error)
 }
 
 // look reads one route.
-func (r *Router) look(ctx context.Context, id string) (object, error) {
-	ref, err := r.ref(ctx, id)
+func (r *Router) look(ctx context.Context, id string) (dialect.Route, error) {
+	if !slices.Contains(r.Parts, id) {
+		return dialect.Route{}, &providers.Fault{Kind: providers.NotFound,
+			Err: fmt.Errorf("there is no such part, expected one of %s", strings.Join(r.Parts, ", "))}
+	}
+	ref, err := r.In.Ref(ctx, id)
 	if err != nil {
-		return object{}, err
+		return dialect.Route{}, err
 	}
-	found, err := r.client.Get(ctx, ref)
+	found, err := r.Client.Get(ctx, ref)
 	if err != nil {
-		return object{}, err
+		return dialect.Route{}, err
 	}
-	return r.parse(ref, found)
-}
-
-func (r *Router) ref(ctx context.Context, id string) (api.Ref, error) {
-	if !slices.Contains(r.settings.objects(), id) {
-		return api.Ref{}, &providers.Fault{Kind: providers.NotFound,
-			Err: fmt.Errorf("there is no such part, expected one of %s", strings.Join(r.settings.objects(), ", "))}
-	}
-	ref, err := r.dialect.ref(ctx, id)
-	if err == nil && r.settings.RouteNamespace != "" {
-		ref.Namespace = r.settings.RouteNamespace
-	} else if err == nil {
-		ref.Namespace, err = r.namespace()
-	}
-	return ref, err
-}
-
-func (r *Router) parse(ref api.Ref, found *unstructured.Unstructured) (object, error) {
-	o := object{ref: ref, doc: found.Object}
-	names, err := r.names()
-	if err == nil {
-		o.split, err = r.dialect.read(found.Object, names)
-	}
-	return o, named(ref.String(), err)
-}
-
-func (c *cluster) names() (route.Names, error) {
-	ns, err := c.namespace()
-	return route.Names{Service: c.settings.Service, Namespace: ns, Rules: c.settings.Rules}, err
+	return r.In.Parse(ref, found.Object)
 }
 
 // Read implements router.Router.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
-	units, err := r.dialect.capacity(ctx)
+	units, err := r.In.Capacity(ctx)
 	if err != nil {
 		return router.Reading{}, named("read capacity", err)
 	}
 	var out router.Reading
-	for _, id := range r.settings.objects() {
+	for _, id := range r.Parts {
 		part := router.Part{PartWeights: state.PartWeights{ID: id}}
 		if o, err := r.look(ctx, id); err != nil {
 			part.Err = named("read "+id, err)
 		} else {
-			part.Weights, part.Shares, part.Foreign = o.split.Weights(), o.split.Shares(), o.split.Foreign()
-			part.Revision, part.Units = o.revision(), units
-			if change, ok := o.split.LastChange(); ok {
+			part.Weights, part.Shares, part.Foreign = o.Split.Weights(), o.Split.Shares(), o.Split.Foreign()
+			part.Revision, part.Units = o.Revision(), units
+			if change, ok := o.Split.LastChange(); ok {
 				part.By = change.String()
 			}
-			settled, err := r.dialect.inForce(ctx, o.split, o.doc, o.changed(), false)
+			settled, err := r.In.InForce(ctx, o, o.Changed(), false)
 			part.Pending = !settled || err != nil
-			out.Testers = out.Testers || o.split.Targeted()
+			out.Testers = out.Testers || o.Split.Targeted()
 		}
 		out.Parts = append(out.Parts, part)
 	}
 	return out, nil
-}
-
-func (o object) revision() string {
-	meta, _ := o.doc["metadata"].(map[string]any)
-	revision, _ := meta["resourceVersion"].(string)
-	return revision
-}
-
-// changed is when the rules were last changed, zero when the document does not
-// say: long ago. It is recorded in whole seconds, so it was up to one later.
-func (o object) changed() time.Time {
-	change, _ := o.split.LastChange()
-	return change.At.Add(time.Second)
 }
 
 // Settled implements router.Router.
@@ -145,15 +101,15 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 		if err != nil {
 			return false, named("prove "+p.ID, err)
 		}
-		if !router.Same(o.split.Weights(), p.Weights) {
+		if !router.Same(o.Split.Weights(), p.Weights) {
 			return false, nil
 		}
 		since, err := time.Parse(time.RFC3339Nano, receipt[p.ID+" at"])
 		known := err == nil
 		if !known {
-			since = o.changed()
+			since = o.Changed()
 		}
-		if ok, err := r.dialect.inForce(ctx, o.split, o.doc, since, known); err != nil || !ok {
+		if ok, err := r.In.InForce(ctx, o, since, known); err != nil || !ok {
 			return false, named("prove "+p.ID, err)
 		}
 	}
@@ -162,7 +118,7 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 
 // Plan implements router.Planner.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
-	parts, got, err := router.Percent(slot, share, r.settings.Traits().Step, tolerance, seen)
+	parts, got, err := router.Percent(slot, share, r.Step, tolerance, seen)
 	if err != nil {
 		return nil, 0, named("plan", err)
 	}
@@ -190,7 +146,7 @@ func (r *Router) Target(ctx context.Context, _ state.Slots, slot state.Slot, mat
 	if on {
 		want = &route.Testers{Slot: slot, Header: match.Header, Value: match.Value}
 	}
-	for _, id := range r.settings.objects() {
+	for _, id := range r.Parts {
 		if err := r.target(ctx, id, want); err != nil {
 			return router.Access{}, named("testers on "+id, err)
 		}
@@ -204,18 +160,18 @@ func (r *Router) target(ctx context.Context, id string, want *route.Testers) err
 		if err != nil {
 			return err
 		}
-		ops, err := o.split.Target(want)
+		ops, err := o.Split.Target(want)
 		if err != nil {
 			return err
 		}
 		if len(ops) == 0 {
 			return r.await(ctx, o)
 		}
-		if _, err = r.client.Patch(ctx, o.ref, ops); err != nil && !lostRace(err) {
+		if _, err = r.Client.Patch(ctx, o.Ref, ops); err != nil && !lostRace(err) {
 			return err
 		}
 		before, refused := o, err
-		if o, err = r.look(ctx, id); err == nil && refused != nil && providers.KindOf(refused) == providers.Invalid && o.split.Same(before.split) {
+		if o, err = r.look(ctx, id); err == nil && refused != nil && providers.KindOf(refused) == providers.Invalid && o.Split.Same(before.Split) {
 			return refused
 		}
 	}
@@ -227,14 +183,14 @@ const awaited = 15 * time.Second
 
 // await looks until the route is in force. A controller that stays silent is
 // no reason to fail: the gate sees what testers see.
-func (r *Router) await(ctx context.Context, o object) error {
-	until := r.now().Add(awaited)
+func (r *Router) await(ctx context.Context, o dialect.Route) error {
+	until := r.Now().Add(awaited)
 	for {
-		if ok, err := r.dialect.inForce(ctx, o.split, o.doc, o.changed(), false); ok || err != nil {
+		if ok, err := r.In.InForce(ctx, o, o.Changed(), false); ok || err != nil {
 			return err
 		}
-		if !r.now().Before(until) {
-			r.log("kubernetes: the testers' entry of %s is written, and not known to be in force after %v", o.ref, awaited)
+		if !r.Now().Before(until) {
+			r.Log("kubernetes: the testers' entry of %s is written, and not known to be in force after %v", o.Ref, awaited)
 			return nil
 		}
 		select {
@@ -243,7 +199,7 @@ func (r *Router) await(ctx context.Context, o object) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 		var err error
-		if o, err = r.look(ctx, o.ref.Name); err != nil {
+		if o, err = r.look(ctx, o.Ref.Name); err != nil {
 			return err
 		}
 	}
@@ -258,4 +214,12 @@ func checkHeader(m router.Match) error {
 		return nil
 	}
 	return &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("testers' header %q with value %q, expected the name of a header and a value for it", m.Header, m.Value)}
+}
+
+// named makes an error this plugin's, with what was done.
+func named(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
 }

@@ -1,4 +1,4 @@
-package kubernetes
+package traffic
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/kubernetes/dialect"
 	"github.com/manent/action/providers/api/kubernetes/route"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
@@ -34,7 +35,7 @@ type job struct {
 	*Router
 	want   state.PartWeights
 	expect *router.Part // nil when the caller did not see the part
-	found  object
+	found  dialect.Route
 	failed bool
 }
 
@@ -73,8 +74,8 @@ func (r *Router) Write(ctx context.Context, _ state.Slots, want []state.PartWeig
 			continue
 		}
 		id := jobs[i].want.ID
-		receipt[id] = strconv.FormatInt(jobs[i].found.split.Generation(), 10)
-		receipt[id+" at"] = r.now().UTC().Format(time.RFC3339Nano)
+		receipt[id] = strconv.FormatInt(jobs[i].found.Split.Generation(), 10)
+		receipt[id+" at"] = r.Now().UTC().Format(time.RFC3339Nano)
 	}
 	return receipt, join(problems)
 }
@@ -90,11 +91,11 @@ func (j *job) compare(ctx context.Context) (err error) {
 	return j.expected()
 }
 
-func (j *job) done() bool { return router.Same(j.found.split.Weights(), j.want.Weights) }
+func (j *job) done() bool { return router.Same(j.found.Split.Weights(), j.want.Weights) }
 
 // expected returns nil if the part is what the caller saw, or as wanted.
 func (j *job) expected() error {
-	seen, foreign := j.found.split.Weights(), j.found.split.Foreign()
+	seen, foreign := j.found.Split.Weights(), j.found.Split.Foreign()
 	switch {
 	case j.done():
 		return nil
@@ -122,7 +123,7 @@ func (j *job) drifted(seen map[string]float64) error {
 		drift.Want = together(map[string]float64{}, j.expect.Weights)
 	}
 	f := &providers.Fault{Kind: providers.Conflict, Err: drift, Hint: "find out who changed the weights before going on"}
-	if change, ok := j.found.split.LastChange(); ok {
+	if change, ok := j.found.Split.LastChange(); ok {
 		f.Hint = "last changed by " + change.String() + "; see that this tool leaves the weights alone"
 	}
 	return f
@@ -139,9 +140,9 @@ func (j *job) write(ctx context.Context) error {
 		if err := j.expected(); err != nil {
 			return err
 		}
-		patched, err := j.client.Patch(ctx, j.found.ref, j.found.split.Write(j.want.Weights))
+		patched, err := j.Client.Patch(ctx, j.found.Ref, j.found.Split.Write(j.want.Weights))
 		if err == nil {
-			return j.verify(j.parse(j.found.ref, patched))
+			return j.verify(j.In.Parse(j.found.Ref, patched.Object))
 		}
 		if !lostRace(err) {
 			return err
@@ -150,7 +151,7 @@ func (j *job) write(ctx context.Context) error {
 		if j.found, err = j.look(ctx, j.want.ID); err != nil {
 			return err
 		}
-		if providers.KindOf(refused) == providers.Invalid && j.found.split.Same(before.split) {
+		if providers.KindOf(refused) == providers.Invalid && j.found.Split.Same(before.Split) {
 			return refused
 		}
 	}
@@ -159,7 +160,7 @@ func (j *job) write(ctx context.Context) error {
 
 // verify looks at what the API server stored: an admission webhook may have
 // made something else of it.
-func (j *job) verify(stored object, err error) error {
+func (j *job) verify(stored dialect.Route, err error) error {
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (j *job) verify(stored object, err error) error {
 		return nil
 	}
 	return &providers.Fault{Kind: providers.Invalid,
-		Err:  fmt.Errorf("the API server stored weights %v instead of %v", stored.split.Weights(), j.want.Weights),
+		Err:  fmt.Errorf("the API server stored weights %v instead of %v", stored.Split.Weights(), j.want.Weights),
 		Hint: "an admission webhook of the cluster changes this object: take its rule away"}
 }
 

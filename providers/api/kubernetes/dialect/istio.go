@@ -1,4 +1,4 @@
-package kubernetes
+package dialect
 
 import (
 	"context"
@@ -16,32 +16,31 @@ import (
 	"github.com/manent/action/state"
 )
 
-const istioGroup = "networking.istio.io"
+// Istio is Istio's VirtualService.
+type Istio struct{ Options }
 
-// istio is the dialect of Istio.
-type istio struct{ *cluster }
-
-func (i istio) ref(ctx context.Context, id string) (api.Ref, error) {
-	return i.resource(ctx, "virtualservices", id)
+// Ref names a VirtualService.
+func (i Istio) Ref(ctx context.Context, id string) (api.Ref, error) {
+	return i.object(ctx, "virtualservices", id)
 }
 
-func (i istio) resource(ctx context.Context, resource, id string) (api.Ref, error) {
-	version, err := i.client.Version(ctx, istioGroup, "v1", "v1beta1", "v1alpha3")
-	return api.Ref{GroupVersionResource: schema.GroupVersionResource{Group: istioGroup, Version: version, Resource: resource}, Name: id}, err
+func (i Istio) object(ctx context.Context, resource, id string) (api.Ref, error) {
+	return i.find(ctx, IstioGroup, resource, id, "v1", "v1beta1", "v1alpha3")
 }
 
-func (istio) read(doc map[string]any, names route.Names) (route.Split, error) {
-	return route.Istio(doc, names)
+// Parse reads a VirtualService.
+func (i Istio) Parse(ref api.Ref, doc map[string]any) (Route, error) {
+	return i.parse(ref, doc, route.Istio)
 }
 
-// capacity counts the ready pods of each subset, after it has seen that the
+// Capacity counts the ready pods of each subset, after it has seen that the
 // DestinationRule has both: a weight for a subset that is not there makes 503.
-func (i istio) capacity(ctx context.Context) (map[state.Slot]int, error) {
+func (i Istio) Capacity(ctx context.Context) (map[state.Slot]int, error) {
 	subsets, err := i.subsets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	service, err := i.service(ctx, i.settings.Service)
+	service, err := i.service(ctx, i.Service)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +59,12 @@ func (i istio) capacity(ctx context.Context) (map[state.Slot]int, error) {
 	return units, nil
 }
 
-func (i istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, error) {
-	ref, err := i.resource(ctx, "destinationrules", i.settings.destinationRule())
+func (i Istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, error) {
+	id := i.DestinationRule
+	if id == "" {
+		id = i.Service
+	}
+	ref, err := i.object(ctx, "destinationrules", id)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +72,7 @@ func (i istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, e
 	if err != nil {
 		return nil, err
 	}
-	if ref.Namespace = i.settings.RouteNamespace; ref.Namespace == "" {
-		ref.Namespace = names.Namespace
-	}
-	rule, err := i.client.Get(ctx, ref)
+	rule, err := i.Client.Get(ctx, ref)
 	if providers.KindOf(err) == providers.NotFound && err != nil {
 		return nil, &providers.Fault{Kind: providers.NotFound, Err: err,
 			Hint: "apply a DestinationRule with subsets a and b for host " + names.Service + " first, or name it with the setting destination_rule"}
@@ -81,18 +81,18 @@ func (i istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, e
 	}
 	found, err := route.Subsets(rule.Object, names)
 	if err != nil {
-		return nil, named(ref.String(), err)
+		return nil, about(ref, err)
 	}
 	return map[state.Slot]map[string]string{state.SlotA: found[state.SlotA], state.SlotB: found[state.SlotB]}, nil
 }
 
-func (i istio) pods(ctx context.Context, namespace string, labels map[string]string) (int, error) {
+func (i Istio) pods(ctx context.Context, namespace string, labels map[string]string) (int, error) {
 	terms := make([]string, 0, len(labels))
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		terms = append(terms, key+"="+labels[key])
 	}
 	n := 0
-	err := i.client.List(ctx, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, strings.Join(terms, ","), func(pod *unstructured.Unstructured) bool {
+	err := i.Client.List(ctx, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, strings.Join(terms, ","), func(pod *unstructured.Unstructured) bool {
 		if ready(pod) {
 			n++
 		}
@@ -110,8 +110,8 @@ func ready(pod *unstructured.Unstructured) bool {
 	})
 }
 
-// inForce waits for the settle time: istiod tells nobody when the last proxy
+// InForce waits for the settle time: istiod tells nobody when the last proxy
 // has a change.
-func (i istio) inForce(_ context.Context, _ route.Split, _ map[string]any, since time.Time, _ bool) (bool, error) {
+func (i Istio) InForce(_ context.Context, _ Route, since time.Time, _ bool) (bool, error) {
 	return i.reached(since), nil
 }

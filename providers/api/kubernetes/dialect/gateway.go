@@ -1,4 +1,4 @@
-package kubernetes
+package dialect
 
 import (
 	"context"
@@ -15,26 +15,25 @@ import (
 	"github.com/manent/action/state"
 )
 
-const gatewayGroup = "gateway.networking.k8s.io"
+// Gateway is the Gateway API.
+type Gateway struct{ Options }
 
-// gateway is the dialect of the Gateway API.
-type gateway struct{ *cluster }
-
-func (g gateway) ref(ctx context.Context, id string) (api.Ref, error) {
-	version, err := g.client.Version(ctx, gatewayGroup, "v1", "v1beta1")
-	return api.Ref{GroupVersionResource: schema.GroupVersionResource{Group: gatewayGroup, Version: version, Resource: "httproutes"}, Name: id}, err
+// Ref names an HTTPRoute.
+func (g Gateway) Ref(ctx context.Context, id string) (api.Ref, error) {
+	return g.find(ctx, GatewayGroup, "httproutes", id, "v1", "v1beta1")
 }
 
-func (gateway) read(doc map[string]any, names route.Names) (route.Split, error) {
-	return route.Gateway(doc, names)
+// Parse reads an HTTPRoute.
+func (g Gateway) Parse(ref api.Ref, doc map[string]any) (Route, error) {
+	return g.parse(ref, doc, route.Gateway)
 }
 
-// capacity counts the ready endpoints of each slot's Service. A Service that
+// Capacity counts the ready endpoints of each slot's Service. A Service that
 // is not there has none; what an ExternalName stands for nobody knows.
-func (g gateway) capacity(ctx context.Context) (map[state.Slot]int, error) {
+func (g Gateway) Capacity(ctx context.Context) (map[state.Slot]int, error) {
 	units := map[state.Slot]int{}
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
-		service, err := g.service(ctx, g.settings.Service+"-"+string(slot))
+		service, err := g.service(ctx, g.Service+"-"+string(slot))
 		switch {
 		case providers.KindOf(err) == providers.NotFound:
 			units[slot] = 0
@@ -52,21 +51,12 @@ func (g gateway) capacity(ctx context.Context) (map[state.Slot]int, error) {
 	return units, nil
 }
 
-// service reads a Service. Whoever has no error but NotFound has one.
-func (c *cluster) service(ctx context.Context, name string) (*unstructured.Unstructured, error) {
-	ns, err := c.namespace()
-	if err != nil {
-		return nil, err
-	}
-	return c.client.Get(ctx, api.Ref{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: ns, Name: name})
-}
-
 // endpoints counts what is ready, at least up to the first page that has any:
 // whether there are some is what matters.
-func (g gateway) endpoints(ctx context.Context, service *unstructured.Unstructured) (int, error) {
+func (g Gateway) endpoints(ctx context.Context, service *unstructured.Unstructured) (int, error) {
 	slices := schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 	n := 0
-	err := g.client.List(ctx, slices, service.GetNamespace(), "kubernetes.io/service-name="+service.GetName(), func(slice *unstructured.Unstructured) bool {
+	err := g.Client.List(ctx, slices, service.GetNamespace(), "kubernetes.io/service-name="+service.GetName(), func(slice *unstructured.Unstructured) bool {
 		endpoints, _, _ := unstructured.NestedSlice(slice.Object, "endpoints")
 		for _, e := range endpoints {
 			e, _ := e.(map[string]any)
@@ -79,24 +69,25 @@ func (g gateway) endpoints(ctx context.Context, service *unstructured.Unstructur
 	return n, err
 }
 
-// inForce asks the route's parents. A condition that says no is an error, once
+// InForce asks the route's parents. A condition that says no is an error, once
 // its controller has had time to look at the present spec; silence beyond that
 // time is taken for yes, since some implementations never report a change of
 // weights. A controller reports before its proxies follow (with Traefik 3.7 by
-// 0.1 to 0.3 s and its throttle time), so the settle time counts from then.
-func (g gateway) inForce(ctx context.Context, s route.Split, doc map[string]any, since time.Time, known bool) (bool, error) {
-	v := route.Parents(doc, g.settings.Gateways)
-	young := g.now().Before(since.Add(g.settings.SettleTimeout))
+// 0.1 to 0.3 s and its throttle time), so the settle time counts from then. Known says
+// that since is when manent itself wrote.
+func (g Gateway) InForce(ctx context.Context, r Route, since time.Time, known bool) (bool, error) {
+	v := route.Parents(r.Doc, g.Gateways)
+	young := g.Now().Before(since.Add(g.SettleTimeout))
 	for _, no := range v.Refused {
 		if young && (known || !no.Current) {
 			return false, nil
 		}
-		if idle, err := g.idle(ctx, s, no); err != nil || !idle {
+		if idle, err := g.idle(ctx, r.Split, no); err != nil || !idle {
 			return false, err
 		}
-		g.log("kubernetes: %s; it is the slot without traffic, so this may wait", no)
+		g.Log("kubernetes: %s; it is the slot without traffic, so this may wait", no)
 	}
-	if reported := route.ReportedAt(doc); young && reported.After(since) {
+	if reported := route.ReportedAt(r.Doc); young && reported.After(since) {
 		since = reported
 	}
 	if !g.reached(since) {
@@ -109,22 +100,22 @@ func (g gateway) inForce(ctx context.Context, s route.Split, doc map[string]any,
 		return false, nil
 	}
 	if known {
-		g.log("kubernetes: %s did not report generation %d within %v and is believed; name the parents that do with the setting gateways",
-			strings.Join(v.Silent, ", "), s.Generation(), g.settings.SettleTimeout)
+		g.Log("kubernetes: %s did not report generation %d within %v and is believed; name the parents that do with the setting gateways",
+			strings.Join(v.Silent, ", "), r.Split.Generation(), g.SettleTimeout)
 	}
 	return true, nil
 }
 
 // idle reports whether a refusal is about a Service that gets no traffic and
 // is not there yet: a slot's Service may come with its first deployment.
-func (g gateway) idle(ctx context.Context, s route.Split, no route.Refusal) (bool, error) {
+func (g Gateway) idle(ctx context.Context, s route.Split, no route.Refusal) (bool, error) {
 	refused := &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("%s", no), Hint: "see the route's status"}
 	if no.Condition != "ResolvedRefs" || no.Reason != "BackendNotFound" {
 		return false, refused
 	}
 	missing := 0
 	for slot, share := range s.Shares() {
-		name := g.settings.Service + "-" + string(slot)
+		name := g.Service + "-" + string(slot)
 		_, err := g.service(ctx, name)
 		switch {
 		case err == nil:

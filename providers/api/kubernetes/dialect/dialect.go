@@ -1,0 +1,117 @@
+// Package dialect is what Gateway API and Istio differ in for whoever moves
+// traffic in a cluster: where a route is and how it is read, what serves in
+// each slot, and when a change of it is in force. It must not know any
+// contract, nor what is written and why.
+package dialect
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
+	"github.com/manent/action/providers/api/kubernetes/route"
+)
+
+// API groups, as rules of a Role name them.
+const (
+	GatewayGroup = "gateway.networking.k8s.io"
+	IstioGroup   = "networking.istio.io"
+)
+
+// Options say what is whose. All but Client, Service, Log and Now may be empty.
+type Options struct {
+	Client          *api.Client
+	Service         string        // without the slot's suffix
+	Namespace       string        // of Services and pods; "" for the context's own
+	RouteNamespace  string        // of routes and the DestinationRule; "" for Namespace
+	Rules           []string      // managed rules by name
+	Gateways        []string      // parents whose word counts
+	DestinationRule string        // "" for one named like the Service
+	Settle          time.Duration // for the last proxy to follow
+	SettleTimeout   time.Duration // after which a silent controller is believed
+	Log             func(format string, args ...any)
+	Now             func() time.Time
+}
+
+// Route is a route that has been read.
+type Route struct {
+	Ref   api.Ref
+	Doc   map[string]any
+	Split route.Split
+}
+
+// Revision is the object's resourceVersion, "" when it has none.
+func (r Route) Revision() string {
+	meta, _ := r.Doc["metadata"].(map[string]any)
+	revision, _ := meta["resourceVersion"].(string)
+	return revision
+}
+
+// Changed is when the rules were last changed, long ago when the document does
+// not say. It is recorded in whole seconds, so it was up to one later.
+func (r Route) Changed() time.Time {
+	change, _ := r.Split.LastChange()
+	return change.At.Add(time.Second)
+}
+
+// namespace is the one of the Services and workloads.
+func (o Options) namespace() (string, error) {
+	if o.Namespace != "" {
+		return o.Namespace, nil
+	}
+	return o.Client.Namespace()
+}
+
+func (o Options) names() (route.Names, error) {
+	ns, err := o.namespace()
+	return route.Names{Service: o.Service, Namespace: ns, Rules: o.Rules}, err
+}
+
+// find names an object beside the routes.
+func (o Options) find(ctx context.Context, group, resource, id string, versions ...string) (api.Ref, error) {
+	version, err := o.Client.Version(ctx, group, versions...)
+	if err != nil {
+		return api.Ref{}, err
+	}
+	ref := api.Ref{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Namespace: o.RouteNamespace, Name: id}
+	if ref.Namespace == "" {
+		ref.Namespace, err = o.namespace()
+	}
+	return ref, err
+}
+
+// parse reads a document.
+func (o Options) parse(ref api.Ref, doc map[string]any, read func(map[string]any, route.Names) (route.Split, error)) (Route, error) {
+	r := Route{Ref: ref, Doc: doc}
+	names, err := o.names()
+	if err == nil {
+		r.Split, err = read(doc, names)
+	}
+	return r, about(ref, err)
+}
+
+// about says which object an error is about.
+func about(ref api.Ref, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &providers.Fault{Op: ref.String(), Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+}
+
+// service reads a Service.
+func (o Options) service(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	ns, err := o.namespace()
+	if err != nil {
+		return nil, err
+	}
+	return o.Client.Get(ctx, api.Ref{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: ns, Name: name})
+}
+
+// reached reports whether the proxies have had time to follow a change.
+func (o Options) reached(since time.Time) bool {
+	return o.Settle == 0 || !o.Now().Before(since.Add(o.Settle))
+}
