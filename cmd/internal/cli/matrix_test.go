@@ -217,9 +217,13 @@ func gitlabJobs(t *testing.T, text string) (out []job) {
 
 // environment is what the platform tells a job.
 func (p *plant) environment(r run, j job) func(string) string {
+	workflow := "web-prod"
+	if r.number == 0 {
+		workflow = "decide"
+	}
 	vars := map[string]string{
 		"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "shop/web", "GITHUB_RUN_ID": fmt.Sprint(r.id), "GITHUB_RUN_ATTEMPT": fmt.Sprint(max(1, r.attempt)),
-		"GITHUB_RUN_NUMBER": fmt.Sprint(r.number), "GITHUB_WORKFLOW_REF": "shop/web/.github/workflows/manent-web-prod.yml@refs/heads/main",
+		"GITHUB_RUN_NUMBER": fmt.Sprint(max(1, r.number)), "GITHUB_WORKFLOW_REF": "shop/web/.github/workflows/manent-" + workflow + ".yml@refs/heads/main",
 		"MANENT_TRACK":            "0", // how deployments are shown is another test's
 		"GITHUB_TRIGGERING_ACTOR": "alice", "GITHUB_SERVER_URL": "https://github.test", "GITHUB_API_URL": p.apis[p.said].URL, "GITHUB_TOKEN": githubtest.Token,
 		"GITHUB_SHA": githubtest.Commit, "GITHUB_OUTPUT": filepath.Join(p.dir(), "output"), "GITHUB_STEP_SUMMARY": filepath.Join(p.dir(), "summary"),
