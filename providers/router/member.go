@@ -85,3 +85,24 @@ func memberName(template string, t providers.Target) (string, error) {
 	}
 	return name, problem
 }
+
+// SolveMembers is Solve for members that all get the weight of their slot. Of
+// each slot up says how many are in service, nil for all of them; which ones
+// does not matter.
+func SolveMembers(members []Member, up map[state.Slot]int, slot state.Slot, share, tolerance float64, units Units) (map[string]float64, float64, error) {
+	servers := make([]Server, len(members))
+	counted := map[state.Slot]int{}
+	for i, m := range members {
+		servers[i] = Server{ID: m.Name, Slot: m.Slot, Up: up == nil || counted[m.Slot] < up[m.Slot]}
+		counted[m.Slot]++
+	}
+	weights, got, err := Solve(servers, slot, share, tolerance, units)
+	if err != nil {
+		return nil, 0, err
+	}
+	out := make(map[string]float64, len(weights))
+	for id, w := range weights {
+		out[id] = float64(w)
+	}
+	return out, got, nil
+}

@@ -56,3 +56,24 @@ func TestMembers(t *testing.T) {
 		})
 	}
 }
+
+// As many of a slot are in service as up says.
+func TestSolveMembers(t *testing.T) {
+	members := []Member{{Name: "a1", Slot: state.SlotA}, {Name: "a2", Slot: state.SlotA}, {Name: "b1", Slot: state.SlotB}}
+	for _, tt := range []struct {
+		up   map[state.Slot]int
+		b, a float64
+	}{
+		{nil, 2, 1},
+		{map[state.Slot]int{state.SlotA: 1, state.SlotB: 1}, 1, 1},
+	} {
+		got, share, err := SolveMembers(members, tt.up, state.SlotB, 50, 0.5, Units{Least: 1, Most: 100})
+		if err != nil || share != 50 || got["a1"] != tt.a || got["a2"] != tt.a || got["b1"] != tt.b {
+			t.Errorf("with %v up: %v, %v %%, %v", tt.up, got, share, err)
+		}
+	}
+	_, _, err := SolveMembers(members, map[state.Slot]int{state.SlotA: 2}, state.SlotB, 50, 0.5, Units{Least: 1, Most: 100})
+	if providers.KindOf(err) != providers.Invalid {
+		t.Errorf("with no server of slot b up: %v, expected that it is refused", err)
+	}
+}

@@ -2,6 +2,7 @@ package f5
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -10,30 +11,58 @@ import (
 	"github.com/manent/action/providers"
 )
 
-// Failover is the failover state of the device that answers: active, standby,
-// offline, forced-offline or unknown. A device without a peer is active.
-func (s *Session) Failover(ctx context.Context) (name, failover string, err error) {
+// Active returns an error unless the device that answers is the active one:
+// what a standby has may be old, and what is changed there is overwritten by
+// the active one. A device without a peer is active.
+func (s *Session) Active(ctx context.Context) error {
 	var list struct {
 		Items []struct {
 			Name     string `json:"name"`
-			Self     any    `json:"selfDevice"` // "true"
-			Failover string `json:"failoverState"`
+			Self     any    `json:"selfDevice"`    // "true"
+			Failover string `json:"failoverState"` // active, standby, offline, forced-offline, unknown
 		} `json:"items"`
 	}
 	op := "read failover state"
 	if _, err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/device", op: op, into: &list}); err != nil {
-		return "", "", err
+		return err
 	}
 	for _, d := range list.Items {
-		if fmt.Sprint(d.Self) == "true" && d.Failover != "" {
-			return d.Name, d.Failover, nil
+		switch {
+		case fmt.Sprint(d.Self) != "true" || d.Failover == "":
+		case d.Failover == "active":
+			return nil
+		default:
+			return &providers.Fault{
+				Provider: s.c.opts.Provider, Op: op, Kind: providers.Unavailable, Err: fmt.Errorf("device %s is %s, expected the active one", d.Name, d.Failover),
+				Hint: "set management_url to the active device, or to an address that moves with it",
+			}
 		}
 	}
-	return "", "", s.c.http.Unexpected(op, "no device says that it is the one asked")
+	return s.c.http.Unexpected(op, "no device says that it is the one asked")
 }
 
-// Group reads whether a device group exists.
-func (s *Session) Group(ctx context.Context, name string) error {
+// Synced reports whether a device group has everything. What passes by itself
+// or by a sync is not yet, and why; anything else is an error.
+func (s *Session) Synced(ctx context.Context, name string) (ok bool, why string, err error) {
+	if err := s.group(ctx, name); err != nil {
+		return false, "", err
+	}
+	sync, err := s.Sync(ctx, name)
+	if err != nil || sync.Status == InSync {
+		return err == nil, "", err
+	}
+	why = fmt.Sprintf("device group %s is not in sync: %s", name, sync)
+	if !sync.Pending() {
+		err = &providers.Fault{
+			Provider: s.c.opts.Provider, Op: "read sync status", Kind: providers.Unavailable, Err: errors.New(why),
+			Hint: "bring the group in sync: see Device Management > Overview",
+		}
+	}
+	return false, why, err
+}
+
+// group reads whether a device group exists.
+func (s *Session) group(ctx context.Context, name string) error {
 	path := name
 	if !strings.HasPrefix(path, "/") {
 		path = "/Common/" + path
@@ -104,6 +133,20 @@ func (s *Session) Save(ctx context.Context) error {
 	return s.command(ctx, "/mgmt/tm/sys/config", "save configuration", map[string]string{"command": "save"})
 }
 
+// Keep makes what was changed outlast this device: it is sent to the group, if
+// one is named, and saved.
+func (s *Session) Keep(ctx context.Context, group string, save bool) error {
+	if group != "" {
+		if err := s.SyncTo(ctx, group); err != nil {
+			return hinted(err, "the active device has the change, its peers do not: see Device Management > Overview")
+		}
+	}
+	if !save {
+		return nil
+	}
+	return hinted(s.Save(ctx), "the device has the change and would forget it at a restart: let the user save the configuration, or set save_config: false")
+}
+
 // bad matches the numbers of the system's errors, and words of some without.
 var bad = regexp.MustCompile(`(?i)\b[0-9a-f]{8}:\d|error|fail|cannot|invalid|denied`)
 
@@ -123,4 +166,9 @@ func (s *Session) command(ctx context.Context, path, op string, body map[string]
 		kind = providers.Denied
 	}
 	return s.c.fault(op, kind, fmt.Errorf("the device says: %.240s", said))
+}
+
+// String is the status with what explains it, on one line.
+func (y Sync) String() string {
+	return strings.Join(append([]string{y.Status}, y.Details...), "; ")
 }

@@ -34,10 +34,9 @@ type Options struct {
 	Timeout  time.Duration // for one answer, 0 for DefaultTimeout
 	Pause    time.Duration // between two looks at a transaction and before a call is repeated; 0 for 250 ms
 
-	// Login gives the user and the password; it is asked before each login.
-	Login func(context.Context) (user string, password providers.Secret, err error)
-	Hide  func(providers.Secret) error // keeps a new token out of what is printed
-	Log   func(format string, args ...any)
+	Credentials func(context.Context) (providers.Secret, error) // user:password, asked before each login
+	Hide        func(providers.Secret) error                    // keeps a secret out of what is printed
+	Log         func(format string, args ...any)                // never secrets
 }
 
 // Client makes the calls. It keeps nothing between two uses.
@@ -102,11 +101,10 @@ type loginAnswer struct {
 // login gets a token. Users of the device and of a remote directory both come
 // by the provider tmos.
 func (s *Session) login(ctx context.Context) error {
-	user, password, err := s.c.opts.Login(ctx)
+	user, password, err := s.c.credentials(ctx)
 	if err != nil {
 		return err
 	}
-	s.c.secrets.Add(password)
 	body := map[string]string{"username": user, "password": password.Reveal(), "loginProviderName": "tmos"}
 	var answer loginAnswer
 	resp, err := s.c.patient(ctx, httpx.Request{
@@ -122,6 +120,25 @@ func (s *Session) login(ctx context.Context) error {
 	s.c.secrets.Add(token)
 	s.tokens = append(s.tokens, token)
 	return s.c.opts.Hide(token)
+}
+
+// credentials are user and password. The password is hidden by itself too: the
+// secret as a whole has the user's name in it.
+func (c *Client) credentials(ctx context.Context) (string, providers.Secret, error) {
+	secret, err := c.opts.Credentials(ctx)
+	if err != nil {
+		return "", providers.Secret{}, err
+	}
+	user, password, ok := strings.Cut(strings.TrimRight(secret.Reveal(), "\r\n"), ":")
+	if !ok || user == "" || password == "" {
+		return "", providers.Secret{}, &providers.Fault{
+			Provider: c.opts.Provider, Op: "log in", Kind: providers.Invalid,
+			Err: errors.New("credentials_secret is not of the form user:password"), Hint: "store both in it, with a colon between them",
+		}
+	}
+	hidden := providers.NewSecret(password)
+	c.secrets.Add(hidden)
+	return user, hidden, c.opts.Hide(hidden)
 }
 
 // logout deletes the tokens, also when the caller is gone. One that cannot be

@@ -56,3 +56,16 @@ const roleHint = "the user of credentials_secret needs the role manager on the p
 func denied(said string) bool {
 	return strings.Contains(said, "01070822") || strings.Contains(strings.ToLower(said), "access denied")
 }
+
+// hinted adds a remedy in front of the one there is.
+func hinted(err error, hint string) error {
+	f, ok := asFault(err)
+	if !ok {
+		return err
+	}
+	if f.Hint != "" {
+		hint += "; " + f.Hint
+	}
+	f.Hint = hint
+	return f
+}

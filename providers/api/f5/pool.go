@@ -30,6 +30,22 @@ func (p Pool) ByRatio() bool {
 	return false
 }
 
+// Uneven says why the ratios of these members are not what the pool deals by,
+// nil when they are.
+func (p Pool) Uneven(members []Member) error {
+	if !p.ByRatio() {
+		return unclear("set the pool's load balancing method to Ratio (member): loadBalancingMode ratio-member",
+			"pool %s has loadBalancingMode %s, which ignores the ratios of members", p.FullPath, p.Mode)
+	}
+	for _, m := range members {
+		if p.MinActiveMembers > 0 && m.PriorityGroup != members[0].PriorityGroup {
+			return unclear("give all members the same priority group, or turn priority group activation off",
+				"pool %s sends traffic to its highest priority group first (minActiveMembers %d), and its members have several", p.FullPath, p.MinActiveMembers)
+		}
+	}
+	return nil
+}
+
 // Member is a member of a pool, as read. What is read as session and state are
 // not the values that can be written.
 type Member struct {
@@ -50,6 +66,15 @@ func (m Member) Up() bool { return m.State == "up" || m.State == "unchecked" }
 
 // ForcedDown reports whether somebody took the member out by hand.
 func (m Member) ForcedDown() bool { return m.State == "user-down" }
+
+// Weight is the member's ratio while it may get new connections, else 0: a
+// ratio of 0 would not take it out.
+func (m Member) Weight() int {
+	if !m.Enabled() {
+		return 0
+	}
+	return m.Ratio
+}
 
 // hostPort splits the name.
 func (m Member) hostPort() (host, port string) {
@@ -81,6 +106,42 @@ func (m Member) Called(name string) bool {
 	return false
 }
 
+// Match finds the members that names mean. It refuses a name that could be
+// several members, and a member that two names mean.
+func Match(members []Member, names []string) (found map[string]Member, missing []string, others []Member, err error) {
+	found = map[string]Member{}
+	taken := map[string]string{}
+	for _, name := range names {
+		var called []string
+		for _, m := range members {
+			if m.Called(name) {
+				found[name] = m
+				called = append(called, m.Name)
+			}
+		}
+		switch {
+		case len(called) == 0:
+			missing = append(missing, name)
+			continue
+		case len(called) > 1:
+			return nil, nil, nil, unclear(`name the port: member: "{host}:{port}"`, "member %s could be %s", name, strings.Join(called, " or "))
+		case taken[called[0]] != "":
+			return nil, nil, nil, unclear("correct targets and member", "%s and %s are both member %s of the pool", taken[called[0]], name, called[0])
+		}
+		taken[called[0]] = name
+	}
+	for _, m := range members {
+		if taken[m.Name] == "" {
+			others = append(others, m)
+		}
+	}
+	return found, missing, others, nil
+}
+
+func unclear(hint, format string, args ...any) error {
+	return &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
 // Status is what the traffic side says of a member.
 type Status struct {
 	Availability string // available, offline, unknown
@@ -100,6 +161,9 @@ func (s *Session) Pool(ctx context.Context, fullPath string) (Pool, error) {
 	var p Pool
 	op := "read pool " + fullPath
 	_, err := s.send(ctx, call{method: http.MethodGet, path: poolPath(fullPath), op: op, into: &p})
+	if f, ok := asFault(err); ok && f.Kind == providers.NotFound {
+		return Pool{}, hinted(f, "check pool and partition, and that the user sees the partition")
+	}
 	if err != nil {
 		return Pool{}, err
 	}
@@ -238,6 +302,18 @@ type Change struct {
 	Ratio   int    `json:"ratio,omitempty"`
 	Session string `json:"session,omitempty"`
 	State   string `json:"state,omitempty"`
+}
+
+// Reweigh is what brings a member from one weight to another. One that goes
+// out keeps its ratio; one that was forced offline by hand stays so.
+func Reweigh(from, to int) Change {
+	switch {
+	case to == 0:
+		return Change{Session: "user-disabled"}
+	case from == 0:
+		return Change{Ratio: to, Session: "user-enabled"}
+	}
+	return Change{Ratio: to}
 }
 
 func (ch Change) check() error {

@@ -1,0 +1,195 @@
+// Package f5 is the router of F5 BIG-IP: the ratios of one LTM pool's members,
+// changed by iControl REST on the active device. The slots are the
+// environment's targets by their label slot. It must not know what is in the
+// slots, nor the plan.
+//
+// A member's weight is its ratio while it may get new connections, and 0 while
+// it is disabled (session user-disabled): a ratio of 0 would not take it out.
+// Disabling leaves the ratio as it is, and nothing is stored for it. All
+// members change in one transaction, so that no share is ever between. The
+// system refuses no stale write: weights are read, compared, written and read
+// again, and a change in the moment between is overwritten or found after.
+package f5
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/f5"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+const name = "f5"
+
+var (
+	_ router.Router  = (*Router)(nil)
+	_ router.Planner = (*Router)(nil)
+	_ router.Reacher = (*Router)(nil)
+	_ router.Sticky  = (*Router)(nil)
+)
+
+// Settings of the router.
+type Settings struct {
+	URL         string              `name:"management_url" required:"true" help:"management interface of the active BIG-IP, https://HOST"`
+	Pool        string              `name:"pool" required:"true" help:"LTM pool that has the members of both slots; FOLDER/POOL below the partition where there is a folder"`
+	Partition   string              `name:"partition" default:"Common" help:"partition of the pool"`
+	Credentials providers.SecretRef `name:"credentials_secret" required:"true" help:"user:password of a user with the role manager on the partition"`
+	SyncGroup   string              `name:"sync_group" help:"device group that the configuration is sent to after each change; everything that is pending is sent"`
+	Member      string              `name:"member" default:"{host}" help:"name of a target's member, usually {host}:{port}: {host}, {port} and {label.NAME} are replaced; without a port it has to mean one member"`
+	CAFile      string              `name:"ca_file" help:"PEM file of the authorities to trust instead of the system's"`
+	PinnedFor   time.Duration       `name:"pinned_for" default:"0s" help:"how long a persistence profile keeps clients at a member; required where a virtual server has one"`
+	Save        bool                `name:"save_config" default:"true" help:"save the running configuration after each change: without, a restart of the device brings old ratios back"`
+	Timeout     time.Duration       `name:"timeout" default:"15s" help:"for one call of the API, 1s to 15s"`
+}
+
+// Spec describes the router.
+func Spec() router.Spec {
+	return router.Spec{
+		Spec:   spec(),
+		Traits: router.Traits{Unit: "ratio 1–100, disabled at 0", Conditional: false, OnTargets: true},
+	}
+}
+
+func spec() providers.Spec[router.Router] {
+	s := providers.Define(name, "F5 BIG-IP: the ratios of a pool's members, by iControl REST", build)
+	s.Unproven = "a BIG-IP: tests ran on a stand-in for iControl REST written from its documentation"
+	return s
+}
+
+// Router is one environment's split on one pool.
+type Router struct {
+	env      providers.Env
+	settings Settings
+	members  []router.Member
+	api      *f5.Client
+
+	mu     sync.Mutex
+	warned map[string]bool // what the log has already
+}
+
+// part is the name of the only part, the pool's full path.
+func (s Settings) part() string { return "/" + s.Partition + "/" + s.Pool }
+
+// Read implements router.Router.
+func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
+	if len(r.members) == 0 {
+		return router.Reading{}, &providers.Fault{
+			Provider: name, Op: "read", Kind: providers.Invalid, Err: errors.New("the environment has no targets"),
+			Hint: "give it targets with the labels slot: a and slot: b",
+		}
+	}
+	part := router.Part{PartWeights: state.PartWeights{ID: r.settings.part()}}
+	part.Err = r.use(ctx, "read", func(ctx context.Context, s *f5.Session) error {
+		seen, err := r.look(ctx, s)
+		if err != nil {
+			return err
+		}
+		statuses, err := s.Statuses(ctx, r.settings.part())
+		if err != nil {
+			return err
+		}
+		if err := seen.servers(statuses, &part); err != nil {
+			return err
+		}
+		part.Unfit, err = r.unfit(ctx, s, seen)
+		return err
+	})
+	if part.Err != nil {
+		part = router.Part{PartWeights: state.PartWeights{ID: part.ID}, Err: part.Err}
+	}
+	return router.Reading{Parts: []router.Part{part}}, nil
+}
+
+// Write implements router.Router. Everything changes or nothing does. A pool
+// that is as wanted already is sent to the group and saved all the same: a
+// process that ended after the change did neither.
+func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
+	receipt := state.Receipt{}
+	for _, w := range want {
+		j, err := r.job(slots, w, expect)
+		if err != nil {
+			return receipt, named("write", err)
+		}
+		err = r.use(ctx, "write", func(ctx context.Context, s *f5.Session) error {
+			id, err := j.write(ctx, s)
+			if id != 0 {
+				receipt[w.ID] = fmt.Sprint(id)
+			}
+			if err != nil {
+				return err
+			}
+			return s.Keep(ctx, r.settings.SyncGroup, r.settings.Save)
+		})
+		if err != nil {
+			return receipt, err
+		}
+	}
+	return receipt, nil
+}
+
+// Settled implements router.Router: the active device has the weights, and
+// with sync_group its peers have the same configuration.
+func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
+	in := true
+	err := r.use(ctx, "prove", func(ctx context.Context, s *f5.Session) error {
+		seen, err := r.look(ctx, s)
+		if err != nil {
+			return err
+		}
+		for _, w := range want {
+			if w.ID != r.settings.part() {
+				return r.noPart(w.ID)
+			}
+			in = in && router.Same(seen.weights(), w.Weights)
+		}
+		if in && r.settings.SyncGroup != "" {
+			var why string
+			if in, why, err = s.Synced(ctx, r.settings.SyncGroup); why != "" {
+				r.warn("%s", why)
+			}
+		}
+		return err
+	})
+	return in && err == nil, err
+}
+
+// PinnedFor implements router.Sticky.
+func (r *Router) PinnedFor() time.Duration { return r.settings.PinnedFor }
+
+// use does something on the device and names what in an error.
+func (r *Router) use(ctx context.Context, op string, do func(context.Context, *f5.Session) error) error {
+	return named(op, r.api.Use(ctx, do))
+}
+
+// warn logs a thing once: a router looks at the same pool many times.
+func (r *Router) warn(format string, args ...any) {
+	line := fmt.Sprintf("f5: "+format, args...)
+	r.mu.Lock()
+	known := r.warned[line]
+	r.warned[line] = true
+	r.mu.Unlock()
+	if !known && r.env.Log != nil {
+		r.env.Log("%s", line)
+	}
+}
+
+func (r *Router) noPart(id string) error {
+	return &providers.Fault{Kind: providers.NotFound, Err: fmt.Errorf("no part %q, expected %s", id, r.settings.part())}
+}
+
+// named makes an error this router's, with what was done.
+func named(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+	if below, ok := errors.AsType[*providers.Fault](err); ok {
+		f.After = below.After
+	}
+	return &f
+}

@@ -1,0 +1,140 @@
+package f5
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/f5"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+// job is the write of the pool.
+type job struct {
+	*Router
+	slot   state.Slot // the candidate
+	want   map[string]float64
+	units  map[string]int // want in whole numbers
+	expect *router.Part   // nil when the caller did not see it
+}
+
+// job checks what is wanted before anything is touched.
+func (r *Router) job(slots state.Slots, want state.PartWeights, expect router.Reading) (job, error) {
+	if want.ID != r.settings.part() {
+		return job{}, r.noPart(want.ID)
+	}
+	j := job{Router: r, slot: slots.Candidate, want: want.Weights, units: map[string]int{}}
+	for unit, w := range want.Weights {
+		n, err := whole(unit, w)
+		if err != nil {
+			return job{}, &providers.Fault{Kind: providers.Invalid, Err: err}
+		}
+		j.units[unit] = n
+	}
+	for k := range expect.Parts {
+		if expect.Parts[k].ID == want.ID {
+			j.expect = &expect.Parts[k]
+		}
+	}
+	return j, nil
+}
+
+// write compares and writes, and reads whether it is so. It returns the
+// transaction's id, 0 if there was none.
+func (j job) write(ctx context.Context, s *f5.Session) (int64, error) {
+	before, err := j.look(ctx, s)
+	if err != nil || router.Same(before.weights(), j.want) {
+		return 0, err
+	}
+	if err := j.allowed(before); err != nil {
+		return 0, err
+	}
+	if err := j.othersPending(ctx, s); err != nil {
+		return 0, err
+	}
+	id, err := s.Transact(ctx, func(id int64) error { return j.add(ctx, s, id, before) })
+	if err != nil {
+		return id, err
+	}
+	after, err := j.look(ctx, s)
+	switch {
+	case err != nil:
+		return id, err
+	case router.Same(after.weights(), j.want):
+		return id, nil
+	case router.Same(after.weights(), before.weights()):
+		return id, &providers.Fault{Kind: providers.Unknown, Err: errors.New("the transaction is completed, and the members are as before"), Hint: "look who sets them: AS3, Terraform and a sync from another device bring their own values back"}
+	}
+	return id, j.drifted(after.weights(), j.want)
+}
+
+// allowed returns nil if the pool is what the caller saw, and can give what is
+// wanted.
+func (j job) allowed(v view) error {
+	for _, unit := range slices.Sorted(maps.Keys(j.want)) {
+		if _, ok := v.ours[unit]; !ok && j.want[unit] != 0 {
+			v.missing = []string{unit}
+			return v.unfit(j.settings)
+		}
+	}
+	switch {
+	case j.expect != nil && j.expect.Err != nil:
+		return &providers.Fault{Kind: providers.Unavailable, Err: errors.New("it could not be read before, so there is nothing to compare with"), Hint: "read again"}
+	case j.expect == nil:
+		return j.drifted(v.weights(), nil)
+	case !router.Same(v.weights(), j.expect.Weights):
+		return j.drifted(v.weights(), j.expect.Weights)
+	}
+	if !j.splits(v) {
+		return nil
+	}
+	return v.unfit(j.settings)
+}
+
+// splits reports whether both slots are to have traffic. All or nothing works
+// whatever the pool does with ratios.
+func (j job) splits(v view) bool {
+	has := map[state.Slot]bool{}
+	for unit, n := range j.units {
+		has[v.slots[unit]] = has[v.slots[unit]] || n > 0
+	}
+	return has[state.SlotA] && has[state.SlotB]
+}
+
+// othersPending warns of changes that are not ours and will be sent with them.
+func (j job) othersPending(ctx context.Context, s *f5.Session) error {
+	if j.settings.SyncGroup == "" {
+		return nil
+	}
+	sync, err := s.Sync(ctx, j.settings.SyncGroup)
+	if err == nil && sync.Status != f5.InSync {
+		j.warn("device group %s was not in sync before this change, whatever is pending is sent with it: %s", j.settings.SyncGroup, sync)
+	}
+	return err
+}
+
+// add puts the changes into a transaction. A member that goes out keeps its
+// ratio; one that was forced offline by hand stays so.
+func (j job) add(ctx context.Context, s *f5.Session, id int64, v view) error {
+	var servers []router.Server
+	for _, unit := range slices.Sorted(maps.Keys(v.ours)) {
+		m := v.ours[unit]
+		servers = append(servers, router.Server{ID: unit, Slot: v.slots[unit], Weight: m.Weight()})
+	}
+	for _, c := range router.Changes(servers, j.slot, j.units) {
+		if err := s.Set(ctx, id, j.settings.part(), v.ours[c.ID], f5.Reweigh(c.From, c.To)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j job) drifted(seen, want map[string]float64) error {
+	return &providers.Fault{
+		Kind: providers.Conflict, Err: &router.ErrDrifted{Part: j.settings.part(), Seen: seen, Want: want},
+		Hint: "somebody else moved the ratios; find out who before going on",
+	}
+}
