@@ -110,6 +110,25 @@ func (c *Client) Set(ctx context.Context, s Server, units int) error {
 	return nil
 }
 
+// nobody is the id of no server: NGINX counts from 0.
+const nobody = 1 << 30
+
+// Writable asks for a change of a server that is not there: what answers that
+// there is no such server would have changed one. It is an error if the API is
+// read-only or the credentials are not for writing; any other refusal says
+// nothing, and is none.
+func (c *Client) Writable(ctx context.Context) error {
+	if err := c.negotiate(ctx); err != nil {
+		return err
+	}
+	drain := true
+	err := c.send(ctx, http.MethodPatch, "/servers/"+strconv.Itoa(nobody), "ask to write upstream "+c.where, change{Drain: &drain}, nil)
+	if k := providers.KindOf(err); err == nil || k == providers.NotFound || k == providers.Invalid || k == providers.Conflict {
+		return nil
+	}
+	return err
+}
+
 // negotiate finds the version out, once.
 func (c *Client) negotiate(ctx context.Context) error {
 	if c.version != 0 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/nginxplus"
-	"github.com/manent/action/providers/httpx"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -25,21 +24,8 @@ type instance struct {
 	members []router.Member
 }
 
-// instances connect to all, with the credentials resolved once.
-func (r *Router) instances(ctx context.Context) (map[string]instance, error) {
-	if r.members == nil {
-		return nil, fault("", invalid(errors.New("no targets are known"), "give targets with a label slot: a or slot: b"))
-	}
-	opts, err := r.options(ctx)
-	if err != nil {
-		return nil, fault("credentials_secret", err)
-	}
-	client := httpx.New(opts)
-	out := map[string]instance{}
-	for _, p := range r.parts {
-		out[p.id] = instance{id: p.id, api: api.New(client, name, p.url, r.settings.Upstream, r.settings.Version), members: r.members}
-	}
-	return out, nil
+func (r *Router) at(p part) instance {
+	return instance{id: p.id, api: api.New(r.http, name, p.url, r.settings.Upstream, r.settings.Version), members: r.members}
 }
 
 func (i instance) look(ctx context.Context) (view, error) {
@@ -61,14 +47,10 @@ type job struct {
 }
 
 // jobs checks what is wanted before anything is touched.
-func (r *Router) jobs(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) ([]job, error) {
-	instances, err := r.instances(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) ([]job, error) {
 	out := make([]job, 0, len(want))
 	for _, w := range want {
-		i, err := r.instance(instances, w.ID)
+		i, err := r.instance(w.ID)
 		if err == nil {
 			err = r.checkWeights(w.Weights)
 		}
@@ -86,16 +68,15 @@ func (r *Router) jobs(ctx context.Context, slots state.Slots, want []state.PartW
 	return out, nil
 }
 
-func (r *Router) instance(all map[string]instance, id string) (instance, error) {
-	i, ok := all[id]
-	if !ok {
-		ids := make([]string, len(r.parts))
-		for k, p := range r.parts {
-			ids[k] = p.id
+func (r *Router) instance(id string) (instance, error) {
+	ids := make([]string, len(r.parts))
+	for k, p := range r.parts {
+		if p.id == id {
+			return r.at(p), nil
 		}
-		return i, notFound(fmt.Errorf("there is no instance %q, expected one of %v", id, ids), "")
+		ids[k] = p.id
 	}
-	return i, nil
+	return instance{}, notFound(fmt.Errorf("there is no instance %q, expected one of %v", id, ids), "")
 }
 
 // checkWeights takes whole weights of targets only.
@@ -115,13 +96,17 @@ func (r *Router) checkWeights(weights map[string]float64) error {
 	return nil
 }
 
-// compare finds out whether the part may be written.
+// compare finds out whether the part may be written, and whether the API lets
+// anybody write.
 func (j *job) compare(ctx context.Context) error {
 	v, err := j.look(ctx)
-	if err != nil {
+	if err == nil {
+		err = j.expected(v)
+	}
+	if err != nil || v.has(j.want.Weights) {
 		return err
 	}
-	return j.expected(v)
+	return j.api.Writable(ctx)
 }
 
 // expected returns nil if each server is what the caller saw, or as wanted.

@@ -16,11 +16,9 @@ package nginxplus
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
+	"math"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,7 +50,8 @@ type Settings struct {
 	Credentials providers.SecretRef `name:"credentials_secret" help:"user:password, if the API asks for basic authentication"`
 	PinnedFor   time.Duration       `name:"pinned_for" default:"0s" help:"how long a sticky session keeps a client at a server that drains; a retirement waits that long"`
 	CAFile      string              `name:"ca_file" help:"PEM file of the authorities to trust instead of the system's"`
-	AllowHTTP   bool                `name:"allow_http" default:"false" help:"allow plain http to another machine"`
+	AllowHTTP   bool                `name:"allow_http" default:"false" help:"true allows http URLs to other machines, which show the password to everybody on the way"`
+	Timeout     time.Duration       `name:"timeout" default:"8s" help:"for one call of the API, 1s to 15s"`
 }
 
 // Spec describes the router.
@@ -73,80 +72,35 @@ type Router struct {
 	parts    []part
 	members  []router.Member // nil while no targets are known
 	env      providers.Env
-	http     httpx.Options
+	http     *httpx.Client
 }
 
 type part struct{ id, url string }
 
-// New returns a router; of the options only timeouts and retries matter.
+// New returns a router; of the options only retries matter.
 func New(env providers.Env, s Settings, opts httpx.Options) (*Router, error) {
-	r := &Router{settings: s, env: env, http: opts}
-	r.http.Provider = name
-	if s.CAFile != "" {
-		r.http.CAFile = s.CAFile
-		if !filepath.IsAbs(s.CAFile) {
-			r.http.CAFile = filepath.Join(env.Dir, s.CAFile)
-		}
-	}
+	r := &Router{settings: s, env: env}
 	var err error
-	if r.parts, err = s.check(); err == nil {
+	if r.parts, err = s.parts(); err == nil {
+		err = s.check()
+	}
+	if err == nil {
 		r.members, err = router.Members(s.Member, env.Targets)
 	}
 	if err != nil {
 		return nil, fault("settings", err)
 	}
+	opts.Provider, opts.Timeout, opts.Deadline, opts.Auth = name, s.Timeout, s.Timeout, authenticate
+	if opts.CAFile = s.CAFile; s.CAFile != "" && !filepath.IsAbs(s.CAFile) {
+		opts.CAFile = filepath.Join(env.Dir, s.CAFile)
+	}
+	r.http = httpx.New(opts)
 	return r, nil
-}
-
-func (s Settings) check() ([]part, error) {
-	var parts []part
-	seen := map[string]bool{}
-	for _, raw := range s.URLs {
-		u, err := providers.CheckURL(raw, s.AllowHTTP)
-		switch {
-		case err != nil:
-			return nil, invalid(fmt.Errorf("api_urls: %w", err), "")
-		case u.RawQuery != "" || u.Fragment != "":
-			return nil, invalid(fmt.Errorf("api_urls: %q, expected an address without a query", u.Redacted()), "")
-		case seen[u.Host]:
-			return nil, invalid(fmt.Errorf("api_urls: %s is given twice", u.Host), "")
-		}
-		seen[u.Host] = true
-		parts = append(parts, part{id: u.Host, url: raw})
-	}
-	switch {
-	case len(parts) == 0:
-		return nil, invalid(errors.New("api_urls is empty, expected at least one address"), "")
-	case s.Upstream == "" || strings.ContainsAny(s.Upstream, "/ \t\r\n"):
-		return nil, invalid(fmt.Errorf("upstream %q, expected the name of an upstream", s.Upstream), "")
-	case s.Version < 0:
-		return nil, invalid(fmt.Errorf("api_version %d, expected 1 or more", s.Version), "leave it out for the newest that both sides know")
-	case s.PinnedFor < 0:
-		return nil, invalid(fmt.Errorf("pinned_for %v, expected 0 or more", s.PinnedFor), "")
-	}
-	return parts, nil
-}
-
-// options resolve the credentials.
-func (r *Router) options(ctx context.Context) (httpx.Options, error) {
-	opts := r.http
-	secret, err := r.settings.Credentials.Resolve(ctx, r.env)
-	if err != nil || secret.Empty() {
-		return opts, err
-	}
-	user, password, ok := strings.Cut(strings.TrimSpace(secret.Reveal()), ":")
-	if !ok || user == "" {
-		return opts, invalid(errors.New("the secret is not user:password"), "")
-	}
-	opts.Secrets = new(providers.Redactor)
-	opts.Secrets.Add(providers.NewSecret(password))
-	opts.Auth = func(req *http.Request) error { req.SetBasicAuth(user, password); return nil }
-	return opts, nil
 }
 
 // Read implements router.Router.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
-	instances, err := r.instances(ctx)
+	ctx, err := r.connect(ctx)
 	if err != nil {
 		return router.Reading{}, err
 	}
@@ -154,7 +108,7 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 	var all sync.WaitGroup
 	for i, p := range r.parts {
 		all.Go(func() {
-			v, err := instances[p.id].look(ctx)
+			v, err := r.at(p).look(ctx)
 			if out.Parts[i] = v.part(p.id); err != nil {
 				out.Parts[i] = router.Part{PartWeights: state.PartWeights{ID: p.id}, Err: err}
 			}
@@ -168,7 +122,11 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 // before the first is written; then each part that can be reached is written
 // in order, also after one that failed.
 func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
-	jobs, err := r.jobs(ctx, slots, want, expect)
+	ctx, err := r.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := r.jobs(slots, want, expect)
 	if err != nil {
 		return nil, err
 	}
@@ -198,12 +156,12 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 
 // Settled implements router.Router: workers share what the API shows.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
-	instances, err := r.instances(ctx)
+	ctx, err := r.connect(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, w := range want {
-		i, err := r.instance(instances, w.ID)
+		i, err := r.instance(w.ID)
 		if err != nil {
 			return false, fault("prove weights", err)
 		}
@@ -215,22 +173,26 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 }
 
 // Plan implements router.Planner: for each instance by its own servers up. A
-// part that could not be read is planned for as if all were up.
+// return, share 0, needs nothing of a part but its name, so that it is planned
+// whatever state the servers are in.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
-	var most float64
+	achieved := share
 	parts := make([]state.PartWeights, len(seen.Parts))
 	for i, p := range seen.Parts {
 		up := p.Units
-		if up == nil {
+		if share == 0 || up == nil {
 			up = r.count()
 		}
 		weights, got, err := r.solve(slot, share, tolerance, up)
 		if err != nil {
 			return nil, 0, fault("at "+p.ID, err)
 		}
-		parts[i], most = state.PartWeights{ID: p.ID, Weights: weights}, max(most, got)
+		if math.Abs(got-share) > math.Abs(achieved-share) {
+			achieved = got
+		}
+		parts[i] = state.PartWeights{ID: p.ID, Weights: weights}
 	}
-	return parts, most, nil
+	return parts, achieved, nil
 }
 
 // Reach implements router.Reacher.

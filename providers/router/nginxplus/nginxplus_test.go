@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/nginxplus/nginxplustest"
@@ -55,7 +56,9 @@ func newWorld(t *testing.T) *world {
 	w := &world{down: map[string]bool{}}
 	byHost := map[string]http.Handler{}
 	w.faulty.Next = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { byHost[r.Host].ServeHTTP(rw, r) })
-	w.faulty.IsWrite = func(r *http.Request) bool { return r.Method == http.MethodPatch }
+	w.faulty.IsWrite = func(r *http.Request) bool {
+		return r.Method == http.MethodPatch && !strings.HasSuffix(r.URL.Path, "/1073741824")
+	}
 	for i := range 2 {
 		n := nginxplustest.New(t, initial(10*i)...)
 		n.User, n.Password = "manent", secret
@@ -96,7 +99,7 @@ func initial(firstID int) []nginxplustest.Server {
 }
 
 func (w *world) settings() Settings {
-	return Settings{URLs: w.urls, Upstream: "app", Member: "{host}:{port}", Credentials: "api"}
+	return Settings{URLs: w.urls, Upstream: "app", Member: "{host}:{port}", Credentials: "api", Timeout: 8 * time.Second}
 }
 
 func env() providers.Env {

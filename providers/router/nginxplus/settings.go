@@ -1,0 +1,84 @@
+package nginxplus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/httpx"
+)
+
+func (s Settings) check() error {
+	switch {
+	case s.Upstream == "" || strings.ContainsAny(s.Upstream, "/ \t\r\n"):
+		return invalid(fmt.Errorf("upstream %q, expected the name of one", s.Upstream), "")
+	case s.Version < 0:
+		return invalid(fmt.Errorf("api_version %d, expected 1 or more", s.Version), "leave it out for the newest that both sides know")
+	case s.CAFile != "" && !filepath.IsAbs(s.CAFile) && !filepath.IsLocal(s.CAFile):
+		return invalid(fmt.Errorf("ca_file %q, expected a path inside the workspace or an absolute one", s.CAFile), "")
+	case s.PinnedFor < 0:
+		return invalid(fmt.Errorf("pinned_for %v, expected 0 or more", s.PinnedFor), "")
+	case s.Timeout < time.Second || s.Timeout > 15*time.Second:
+		return invalid(fmt.Errorf("timeout %v, expected 1s to 15s", s.Timeout), "")
+	}
+	return nil
+}
+
+// parts are the instances, named by host and port of their URLs.
+func (s Settings) parts() ([]part, error) {
+	var out []part
+	for _, raw := range s.URLs {
+		u, err := providers.CheckURL(raw, s.AllowHTTP)
+		switch {
+		case err != nil:
+			return nil, invalid(fmt.Errorf("api_urls: %w", err), "")
+		case u.RawQuery != "" || u.Fragment != "":
+			return nil, invalid(fmt.Errorf("api_urls: %q, expected one without a query", httpx.CleanURL(raw)), "")
+		case slices.ContainsFunc(out, func(p part) bool { return p.id == u.Host }):
+			return nil, invalid(fmt.Errorf("api_urls: %s is there twice", u.Host), "")
+		}
+		out = append(out, part{id: u.Host, url: raw})
+	}
+	if len(out) == 0 {
+		return nil, invalid(errors.New("api_urls is empty, expected at least one address"), "")
+	}
+	return out, nil
+}
+
+// basic is what the API's location asks for, under its own key in a context.
+type basic struct{ user, password string }
+
+type basicKey struct{}
+
+// connect checks that there is something to act on, and puts the credentials
+// into the context of a call.
+func (r *Router) connect(ctx context.Context) (context.Context, error) {
+	if len(r.members) == 0 {
+		return nil, fault("", invalid(errors.New("the environment has no targets"), "give it targets with the labels slot: a and slot: b"))
+	}
+	secret, err := r.settings.Credentials.Resolve(ctx, r.env)
+	if err != nil {
+		return nil, fault("credentials_secret", err)
+	}
+	if secret.Empty() {
+		return ctx, nil
+	}
+	user, password, ok := strings.Cut(strings.TrimSpace(secret.Reveal()), ":")
+	if !ok || user == "" {
+		return nil, fault("", invalid(fmt.Errorf("secret %s is not user:password", r.settings.Credentials), ""))
+	}
+	return context.WithValue(ctx, basicKey{}, basic{user, password}), nil
+}
+
+func authenticate(req *http.Request) error {
+	if b, ok := req.Context().Value(basicKey{}).(basic); ok {
+		req.SetBasicAuth(b.user, b.password)
+	}
+	return nil
+}
