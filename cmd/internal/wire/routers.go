@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/manent/action/providers/router"
+	"github.com/manent/action/providers/router/haproxy"
 	"github.com/manent/action/providers/router/nginx"
 	"github.com/manent/action/providers/router/proxy"
 )
@@ -11,5 +12,6 @@ func Routers() []router.Spec {
 	return []router.Spec{
 		proxy.Spec(),
 		nginx.Spec(),
+		haproxy.Spec(),
 	}
 }

@@ -79,8 +79,8 @@ func TestCatalog(t *testing.T) {
 			t.Errorf("plugin %s: %+v", s.Name, e)
 		}
 	}
-	if e, ok := config.Lookup(cat.Routers, "haproxy"); !ok || e.InBuild {
-		t.Errorf("router haproxy: %+v, expected that it is known and not in the build", e)
+	if e, ok := config.Lookup(cat.Routers, "aws-alb"); !ok || e.InBuild {
+		t.Errorf("router aws-alb: %+v, expected that it is known and not in the build", e)
 	}
 	var names []string
 	for _, s := range Stores() {
@@ -108,7 +108,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("clients are pinned for %v, expected what the router's settings say", got)
 	}
 	for name, change := range map[string]func(*config.Config){
-		"router":   func(c *config.Config) { c.Traffic.Router.Provider = "haproxy" },
+		"router":   func(c *config.Config) { c.Traffic.Router.Provider = "aws-alb" },
 		"plugin":   func(c *config.Config) { c.Plugin.Name = "ecs" },
 		"metric":   func(c *config.Config) { c.Rollout.Health.Metrics[0].Provider = "datadog" },
 		"settings": func(c *config.Config) { c.Traffic.Router.Settings = config.Settings{"admin": "nowhere"} },

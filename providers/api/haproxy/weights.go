@@ -1,0 +1,173 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/manent/action/providers"
+)
+
+// Configuration is what a backend's servers are set up as.
+type Configuration struct {
+	Version int64 // read before the rest
+	Servers map[string]Server
+	Weights map[string]int // of all of them
+}
+
+// Configuration reads the servers and their weights. Where one has none of its
+// own, that of the backend's default-server counts, else 1.
+func (c *Client) Configuration(ctx context.Context) (Configuration, error) {
+	out := Configuration{Servers: map[string]Server{}, Weights: map[string]int{}}
+	var err error
+	if out.Version, err = c.Version(ctx); err != nil {
+		return out, err
+	}
+	list, err := c.Servers(ctx)
+	if err != nil {
+		return out, err
+	}
+	usual := -1
+	for _, s := range list {
+		out.Servers[s.Name] = s
+		if s.Weight != nil {
+			out.Weights[s.Name] = *s.Weight
+			continue
+		}
+		if usual < 0 {
+			b, err := c.Backend(ctx)
+			if err != nil {
+				return out, err
+			}
+			usual = b.usualWeight()
+		}
+		out.Weights[s.Name] = usual
+	}
+	return out, nil
+}
+
+func (b Backend) usualWeight() int {
+	if b.DefaultServer != nil && b.DefaultServer.Weight != nil {
+		return *b.DefaultServer.Weight
+	}
+	return 1
+}
+
+// Change is one to a server's weight.
+type Change struct {
+	Server string
+	Weight int
+}
+
+// Apply makes the changes in their order, each on the version that the one
+// before made. One that a reload brings into force is waited for before the
+// next, as their order counts for what is in force; the last one is not, and
+// is returned.
+func (c *Client) Apply(ctx context.Context, now Configuration, changes []Change) (reload string, err error) {
+	for n, change := range changes {
+		if reload != "" {
+			if err := c.await(ctx, reload); err != nil {
+				return reload, err
+			}
+		}
+		last, err := c.SetWeight(ctx, now.Servers[change.Server], change.Weight, now.Version+int64(n))
+		if err != nil {
+			return reload, err
+		}
+		if last != "" {
+			reload = last
+		}
+	}
+	return reload, nil
+}
+
+// await waits for the end of a reload, as long as the call may take.
+func (c *Client) await(ctx context.Context, id string) error {
+	for {
+		if done, err := c.Reloaded(ctx, id); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return &providers.Fault{Op: "reload " + id, Err: fmt.Errorf("it has not ended yet, the rest is not written: %w", ctx.Err())}
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Reloaded reports whether a reload is over: a failed one is Invalid, one that
+// nobody remembers is over.
+func (c *Client) Reloaded(ctx context.Context, id string) (bool, error) {
+	r, err := c.Reload(ctx, id)
+	switch {
+	case err != nil && providers.KindOf(err) == providers.NotFound:
+		return true, nil
+	case err != nil || r.Status == Succeeded:
+		return err == nil, err
+	case r.Status == Failed:
+		return false, &providers.Fault{
+			Op: "reload " + id, Kind: providers.Invalid,
+			Err:  errors.New("HAProxy refused the configuration, and the Data Plane API put the last good one back: " + strings.Join(strings.Fields(r.Response), " ")),
+			Hint: "correct the configuration on the instance, then go on",
+		}
+	}
+	return false, nil
+}
+
+// Up says whether a server takes traffic when it has weight.
+func (r Running) Up() bool { return r.State == "up" && r.Admin == "ready" }
+
+// InForce returns why these weights are not those that HAProxy runs with, ""
+// if they are. One that is out of service gets nothing whatever its weight.
+func InForce(want map[string]int, running map[string]Running) string {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		r, ok := running[name]
+		switch {
+		case !ok:
+			return fmt.Sprintf("server %s does not run", name)
+		case r.User != nil && *r.User != want[name]:
+			return fmt.Sprintf("server %s has weight %d, HAProxy runs it with %d", name, want[name], *r.User)
+		case r.Up() && r.Weight != want[name]:
+			return fmt.Sprintf("server %s has weight %d, HAProxy gives it traffic by %d", name, want[name], r.Weight)
+		}
+	}
+	return ""
+}
+
+// IgnoresWeights says why an algorithm splits traffic without the weights, or
+// takes a reload to change them, and what to do; "" when it heeds them
+// (HAProxy's configuration manual, balance and hash-type).
+func (b Backend) IgnoresWeights(algorithm string) (why, remedy string) {
+	remedy = "use balance roundrobin in backend " + b.Name
+	switch algorithm {
+	case "roundrobin", "random", "leastconn", "":
+		return "", ""
+	case "first", "static-rr":
+		return fmt.Sprintf("balance %s ignores weights that change while HAProxy runs", algorithm), remedy
+	}
+	if b.HashType != nil && b.HashType.Method == "consistent" {
+		return "", ""
+	}
+	return fmt.Sprintf("balance %s ignores weights that change while HAProxy runs, as its hash-type is map-based", algorithm),
+		remedy + ", or hash-type consistent"
+}
+
+// Keeps says what binds clients to their server, "" for nothing, and for how
+// long, 0 when nobody says. rules are the types of the stick rules.
+func (b Backend) Keeps(rules []string) (what string, lasts time.Duration) {
+	if b.Cookie != nil {
+		what, lasts = "cookie "+b.Cookie.Name, time.Duration(b.Cookie.MaxLife)*time.Second
+	}
+	if !slices.ContainsFunc(rules, func(r string) bool { return r == "on" || r == "match" }) {
+		return what, lasts
+	}
+	what = strings.TrimPrefix(what+" and stick rules", " and ")
+	if b.StickTable == nil || b.StickTable.Expire == nil || b.Cookie != nil && lasts == 0 {
+		return what, 0
+	}
+	return what, max(lasts, time.Duration(*b.StickTable.Expire)*time.Millisecond)
+}
