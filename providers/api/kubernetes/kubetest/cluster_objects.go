@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,17 +156,18 @@ func (s *Space) Allow(rules ...string) {
 	}), "kubectl", true); err != nil {
 		s.t.Fatal(err)
 	}
-	s.effective(len(rules))
+	s.effective(parsed)
 }
 
 // effective waits until the authorizer has seen the Role: it looks at its own
 // copy, a moment behind.
-func (s *Space) effective(rules int) {
+func (s *Space) effective(rules []any) {
 	as, err := s.As(CI)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": map[string]any{"namespace": s.Name}}
+	expected := texts(rules)
 	err = wait(func() (bool, error) {
 		got, err := as.Resource(schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectrulesreviews"}).
 			Create(context.Background(), &unstructured.Unstructured{Object: plain(review)}, metav1.CreateOptions{})
@@ -173,15 +175,24 @@ func (s *Space) effective(rules int) {
 			return false, err
 		}
 		list, _, _ := unstructured.NestedSlice(got.Object, "status", "resourceRules")
-		own := 0
-		for _, rule := range list {
-			if data, _ := json.Marshal(rule); !strings.Contains(string(data), "self") {
-				own++
-			}
-		}
-		return own == rules, fmt.Errorf("%d rules, want %d", own, rules)
+		found := texts(list)
+		return slices.Equal(found, expected), fmt.Errorf("rules %q, expected %q", found, expected)
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// texts are the rules in an order of their own, without what everybody may
+// ask about himself.
+func texts(rules []any) []string {
+	var out []string
+	for _, rule := range rules {
+		data, _ := json.Marshal(rule) // members in the order of their names
+		if !strings.Contains(string(data), "self") {
+			out = append(out, string(data))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
