@@ -87,22 +87,30 @@ func memberName(template string, t providers.Target) (string, error) {
 }
 
 // SolveMembers is Solve for members that all get the weight of their slot. Of
-// each slot up says how many are in service, nil for all of them; which ones
-// does not matter.
+// each slot up says how many servers are in service, nil for one a member;
+// which ones does not matter. There are more than members where a name stands
+// for several servers.
 func SolveMembers(members []Member, up map[state.Slot]int, slot state.Slot, share, tolerance float64, units Units) (map[string]float64, float64, error) {
-	servers := make([]Server, len(members))
-	counted := map[state.Slot]int{}
-	for i, m := range members {
-		servers[i] = Server{ID: m.Name, Slot: m.Slot, Up: up == nil || counted[m.Slot] < up[m.Slot]}
-		counted[m.Slot]++
+	if up == nil {
+		up = map[state.Slot]int{}
+		for _, m := range members {
+			up[m.Slot]++
+		}
+	}
+	// A server of each slot that is down shows the slot's weight.
+	servers := []Server{{ID: "a", Slot: state.SlotA}, {ID: "b", Slot: state.SlotB}}
+	for s, n := range up {
+		for i := range n {
+			servers = append(servers, Server{ID: fmt.Sprint(s, i), Slot: s, Up: true})
+		}
 	}
 	weights, got, err := Solve(servers, slot, share, tolerance, units)
 	if err != nil {
 		return nil, 0, err
 	}
-	out := make(map[string]float64, len(weights))
-	for id, w := range weights {
-		out[id] = float64(w)
+	out := make(map[string]float64, len(members))
+	for _, m := range members {
+		out[m.Name] = float64(weights[string(m.Slot)])
 	}
 	return out, got, nil
 }

@@ -1,7 +1,6 @@
 package nginxplus
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/manent/action/providers"
@@ -11,28 +10,12 @@ func invalid(err error, hint string) error {
 	return &providers.Fault{Kind: providers.Invalid, Err: err, Hint: hint}
 }
 
-func notFound(err error, hint string) error {
-	return &providers.Fault{Kind: providers.NotFound, Err: err, Hint: hint}
-}
-
 // fault makes an error this router's, with what was done.
 func fault(op string, err error) error {
-	f, ok := errors.AsType[*providers.Fault](err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case !ok:
-		return &providers.Fault{Provider: name, Op: op, Err: err}
-	case f.Provider != "":
-		return err
 	}
-	named := *f
-	named.Provider = name
-	if op != "" && f.Op != "" {
-		op += ": "
-	}
-	named.Op = op + f.Op
-	return &named
+	return &providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
 }
 
 // join makes one error of several; it is of the first one's kind.

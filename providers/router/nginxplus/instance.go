@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/nginxplus"
@@ -33,8 +34,9 @@ func (i instance) look(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v, err := match(servers, i.members)
-	return v, fault(fmt.Sprintf("read upstream at %s", i.id), err)
+	v := divide(servers, i.members)
+	v.unfit = fault("upstream at "+i.id, v.unfit)
+	return v, nil
 }
 
 // job is the write of one part.
@@ -69,14 +71,11 @@ func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router
 }
 
 func (r *Router) instance(id string) (instance, error) {
-	ids := make([]string, len(r.parts))
-	for k, p := range r.parts {
-		if p.id == id {
-			return r.at(p), nil
-		}
-		ids[k] = p.id
+	i := slices.IndexFunc(r.parts, func(p part) bool { return p.id == id })
+	if i < 0 {
+		return instance{}, invalid(fmt.Errorf("there is no instance %q in api_urls", id), "")
 	}
-	return instance{}, notFound(fmt.Errorf("there is no instance %q, expected one of %v", id, ids), "")
+	return r.at(r.parts[i]), nil
 }
 
 // checkWeights takes whole weights of targets only.
@@ -115,6 +114,8 @@ func (j *job) expected(v view) error {
 	switch {
 	case v.has(j.want.Weights):
 		return nil
+	case v.lacks(j.want.Weights):
+		return v.unfit
 	case j.expect != nil && j.expect.Err != nil:
 		return &providers.Fault{Provider: name, Op: op, Kind: providers.Unavailable,
 			Err: errors.New("it could not be read before, so there is nothing to compare with"), Hint: "read again"}

@@ -16,8 +16,6 @@ package nginxplus
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"path/filepath"
 	"sync"
 	"time"
@@ -84,11 +82,11 @@ func New(env providers.Env, s Settings, opts httpx.Options) (*Router, error) {
 	if r.parts, err = s.parts(); err == nil {
 		err = s.check()
 	}
-	if err == nil {
+	if err == nil && len(env.Targets) > 0 {
 		r.members, err = router.Members(s.Member, env.Targets)
 	}
 	if err != nil {
-		return nil, fault("settings", err)
+		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
 	opts.Provider, opts.Timeout, opts.Deadline, opts.Auth = name, s.Timeout, s.Timeout, authenticate
 	if opts.CAFile = s.CAFile; s.CAFile != "" && !filepath.IsAbs(s.CAFile) {
@@ -172,62 +170,17 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 	return true, nil
 }
 
-// Plan implements router.Planner: for each instance by its own servers up. A
-// return, share 0, needs nothing of a part but its name, so that it is planned
-// whatever state the servers are in.
+// Plan implements router.Planner.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
-	achieved := share
-	parts := make([]state.PartWeights, len(seen.Parts))
-	for i, p := range seen.Parts {
-		up := p.Units
-		if share == 0 || up == nil {
-			up = r.count()
-		}
-		weights, got, err := r.solve(slot, share, tolerance, up)
-		if err != nil {
-			return nil, 0, fault("at "+p.ID, err)
-		}
-		if math.Abs(got-share) > math.Abs(achieved-share) {
-			achieved = got
-		}
-		parts[i] = state.PartWeights{ID: p.ID, Weights: weights}
-	}
-	return parts, achieved, nil
+	parts, got, err := router.PlanMembers(r.members, slot, share, tolerance, units(), seen)
+	return parts, got, fault("", err)
 }
 
 // Reach implements router.Reacher.
 func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
-	_, _, err := r.solve(slot, share, tolerance, r.count())
+	_, _, err := router.SolveMembers(r.members, nil, slot, share, tolerance, units())
 	return fault("", err)
 }
 
 // PinnedFor implements router.Sticky.
 func (r *Router) PinnedFor() time.Duration { return r.settings.PinnedFor }
-
-func (r *Router) count() map[state.Slot]int {
-	n := map[state.Slot]int{}
-	for _, m := range r.members {
-		n[m.Slot]++
-	}
-	return n
-}
-
-// solve gives each target's server the weight of its slot, with so many of
-// each slot up.
-func (r *Router) solve(slot state.Slot, share, tolerance float64, up map[state.Slot]int) (map[string]float64, float64, error) {
-	servers := []router.Server{{ID: "a", Slot: state.SlotA}, {ID: "b", Slot: state.SlotB}}
-	for s, n := range up {
-		for i := range n {
-			servers = append(servers, router.Server{ID: fmt.Sprint(s, i), Slot: s, Up: true})
-		}
-	}
-	bySlot, got, err := router.Solve(servers, slot, share, tolerance, units())
-	if err != nil {
-		return nil, 0, err
-	}
-	weights := map[string]float64{}
-	for _, m := range r.members {
-		weights[m.Name] = float64(bySlot[string(m.Slot)])
-	}
-	return weights, got, nil
-}

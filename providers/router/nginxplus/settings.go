@@ -17,15 +17,15 @@ import (
 func (s Settings) check() error {
 	switch {
 	case s.Upstream == "" || strings.ContainsAny(s.Upstream, "/ \t\r\n"):
-		return invalid(fmt.Errorf("upstream %q, expected the name of one", s.Upstream), "")
+		return fmt.Errorf("upstream %q, expected the name of one", s.Upstream)
 	case s.Version < 0:
-		return invalid(fmt.Errorf("api_version %d, expected 1 or more", s.Version), "leave it out for the newest that both sides know")
+		return fmt.Errorf("api_version %d, expected 1 or more, or none for the newest that both sides know", s.Version)
 	case s.CAFile != "" && !filepath.IsAbs(s.CAFile) && !filepath.IsLocal(s.CAFile):
-		return invalid(fmt.Errorf("ca_file %q, expected a path inside the workspace or an absolute one", s.CAFile), "")
+		return fmt.Errorf("ca_file %q, expected a path inside the workspace or an absolute one", s.CAFile)
 	case s.PinnedFor < 0:
-		return invalid(fmt.Errorf("pinned_for %v, expected 0 or more", s.PinnedFor), "")
+		return fmt.Errorf("pinned_for %v, expected 0 or more", s.PinnedFor)
 	case s.Timeout < time.Second || s.Timeout > 15*time.Second:
-		return invalid(fmt.Errorf("timeout %v, expected 1s to 15s", s.Timeout), "")
+		return fmt.Errorf("timeout %v, expected 1s to 15s", s.Timeout)
 	}
 	return nil
 }
@@ -37,16 +37,16 @@ func (s Settings) parts() ([]part, error) {
 		u, err := providers.CheckURL(raw, s.AllowHTTP)
 		switch {
 		case err != nil:
-			return nil, invalid(fmt.Errorf("api_urls: %w", err), "")
+			return nil, fmt.Errorf("api_urls: %w", err)
 		case u.RawQuery != "" || u.Fragment != "":
-			return nil, invalid(fmt.Errorf("api_urls: %q, expected one without a query", httpx.CleanURL(raw)), "")
+			return nil, fmt.Errorf("api_urls: %q, expected one without a query", httpx.CleanURL(raw))
 		case slices.ContainsFunc(out, func(p part) bool { return p.id == u.Host }):
-			return nil, invalid(fmt.Errorf("api_urls: %s is there twice", u.Host), "")
+			return nil, fmt.Errorf("api_urls: %s is there twice", u.Host)
 		}
 		out = append(out, part{id: u.Host, url: raw})
 	}
 	if len(out) == 0 {
-		return nil, invalid(errors.New("api_urls is empty, expected at least one address"), "")
+		return nil, errors.New("api_urls is empty, expected at least one address")
 	}
 	return out, nil
 }

@@ -1,0 +1,83 @@
+package router
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/state"
+)
+
+func TestPlanMembers(t *testing.T) {
+	members := []Member{{Name: "a1", Slot: "a"}, {Name: "a2", Slot: "a"}, {Name: "b1", Slot: "b"}, {Name: "b2", Slot: "b"}}
+	part := func(id string, a, b int) Part {
+		return Part{PartWeights: state.PartWeights{ID: id}, Units: map[state.Slot]int{"a": a, "b": b}}
+	}
+	broken := Part{PartWeights: state.PartWeights{ID: "x"}, Err: errors.New("down")}
+	unfit := part("x", 2, 2)
+	unfit.Unfit = &providers.Fault{Kind: providers.Invalid, Err: errors.New("no weights here"), Hint: "change it"}
+	short := part("x", 2, 1)
+	short.Weights, short.Unfit = map[string]float64{"a1": 1, "a2": 0, "b2": 5}, unfit.Unfit
+	weights := func(a, b float64) map[string]float64 { return map[string]float64{"a1": a, "a2": a, "b1": b, "b2": b} }
+	for name, tt := range map[string]struct {
+		parts []Part
+		share float64
+		want  []map[string]float64
+		got   float64
+		text  string
+	}{
+		"all up":               {[]Part{part("x", 2, 2)}, 25, []map[string]float64{weights(3, 1)}, 25, ""},
+		"by each part":         {[]Part{part("x", 2, 2), part("y", 1, 2)}, 25, []map[string]float64{weights(3, 1), weights(6, 1)}, 25, ""},
+		"more than members":    {[]Part{part("x", 4, 2)}, 25, []map[string]float64{weights(3, 2)}, 25, ""},
+		"not read":             {[]Part{broken}, 25, []map[string]float64{weights(3, 1)}, 25, ""},
+		"nobody up":            {[]Part{part("x", 2, 0)}, 25, nil, 0, "plan on x: plan share 25 %: slot b has no server up"},
+		"unfit":                {[]Part{unfit}, 25, nil, 0, "plan on x: no weights here"},
+		"a return":             {[]Part{part("x", 0, 2), broken, unfit}, 0, []map[string]float64{weights(100, 0), weights(100, 0), weights(100, 0)}, 0, ""},
+		"a return without b1":  {[]Part{short}, 0, []map[string]float64{{"a1": 100, "a2": 100, "b2": 0}}, 0, ""},
+		"furthest of the rest": {[]Part{part("x", 2, 2), part("y", 1, 7)}, 0.4, []map[string]float64{weights(249, 1), weights(256, 1)}, 100.0 * 7 / (7 + 256), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, achieved, err := PlanMembers(members, state.SlotB, tt.share, 3, Units{1, 256}, Reading{Parts: tt.parts})
+			if tt.text != "" {
+				if providers.KindOf(err) != providers.Invalid || !strings.Contains(err.Error(), tt.text) || providers.HintOf(err) == "" {
+					t.Errorf("error %v, hint %q, want %q", err, providers.HintOf(err), tt.text)
+				}
+				return
+			}
+			if err != nil || math.Abs(achieved-tt.got) > 1e-9 {
+				t.Errorf("%v, achieved %v, want %v", err, achieved, tt.got)
+			}
+			for i, p := range got {
+				if diff := cmp.Diff(tt.want[i], p.Weights); diff != "" || p.ID != tt.parts[i].ID {
+					t.Errorf("part %s (-want +got):\n%s", p.ID, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestBetween(t *testing.T) {
+	from, to := map[string]float64{"x": 1, "y": 0}, map[string]float64{"x": 3, "y": 5}
+	for name, tt := range map[string]struct {
+		seen map[string]float64
+		want bool
+	}{
+		"before":    {map[string]float64{"x": 1, "y": 0}, true},
+		"halfway":   {map[string]float64{"x": 3, "y": 0}, true},
+		"after":     {map[string]float64{"x": 3, "y": 5}, true},
+		"neither":   {map[string]float64{"x": 2, "y": 0}, false},
+		"one more":  {map[string]float64{"x": 1, "y": 0, "z": 1}, false},
+		"one less":  {map[string]float64{"y": 5}, false},
+		"zero unit": {map[string]float64{"x": 1}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Between(tt.seen, from, to); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
+	}
+}
