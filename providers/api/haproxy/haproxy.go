@@ -51,7 +51,7 @@ func New(options httpx.Options, base, version, backend string) *Client {
 func (c *Client) Version(ctx context.Context) (int64, error) {
 	var v int64
 	err := c.get(ctx, "read the configuration's version", "configuration/version", nil, &v)
-	if providers.KindOf(err) == providers.NotFound && err != nil {
+	if err != nil && providers.KindOf(err) == providers.NotFound {
 		return 0, c.hint(err, "the Data Plane API has no "+c.version+" here: set api_version to what it speaks, v2 up to 2.9 and v3 from 3.0 on")
 	}
 	if err == nil && v < 1 {
@@ -64,13 +64,18 @@ func (c *Client) Version(ctx context.Context) (int64, error) {
 func (c *Client) Backend(ctx context.Context) (Backend, error) {
 	var b Backend
 	err := c.configured(ctx, "read backend "+c.backend, "configuration/backends/"+url.PathEscape(c.backend), nil, &b)
-	if providers.KindOf(err) == providers.NotFound && err != nil {
-		return b, c.hint(err, "give the name of a backend section of HAProxy's configuration in backend")
-	}
 	if err == nil && b.Name != c.backend {
 		return b, c.http.Unexpected("read backend "+c.backend, fmt.Sprintf("backend %q", b.Name))
 	}
-	return b, err
+	return b, c.noBackend(err)
+}
+
+// noBackend says what to do about a backend that is not there.
+func (c *Client) noBackend(err error) error {
+	if err == nil || providers.KindOf(err) != providers.NotFound {
+		return err
+	}
+	return c.hint(err, "give the name of a backend section of HAProxy's configuration in backend")
 }
 
 // Servers returns the servers of the backend as configured, without those
@@ -84,7 +89,7 @@ func (c *Client) Servers(ctx context.Context) ([]Server, error) {
 			err = c.http.Unexpected("read the servers of backend "+c.backend, "a server without a name")
 		}
 	}
-	return list, err
+	return list, c.noBackend(err)
 }
 
 // StickRules returns the types of the backend's stick rules ("on", "match", …).

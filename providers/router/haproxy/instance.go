@@ -32,11 +32,11 @@ func (r *Router) ours(c haproxy.Configuration) map[string]float64 {
 // read, is in Unfit.
 func (i instance) read(ctx context.Context) (router.Part, error) {
 	part := router.Part{PartWeights: state.PartWeights{ID: i.ID}}
-	backend, err := i.Backend(ctx)
+	c, err := i.Configuration(ctx)
 	if err != nil {
 		return part, err
 	}
-	c, err := i.Configuration(ctx)
+	backend, err := i.Backend(ctx)
 	if err != nil {
 		return part, err
 	}
