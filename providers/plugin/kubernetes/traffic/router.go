@@ -68,11 +68,12 @@ func (r *Router) look(ctx context.Context, id string) (dialect.Route, error) {
 	return r.In.Parse(ref, found.Object)
 }
 
-// Read implements router.Router.
+// Read implements router.Router. What serves in the slots is not known while
+// it cannot be read; the weights are, and a return needs no more.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
 	units, err := r.In.Capacity(ctx)
-	if err != nil {
-		return router.Reading{}, named("read capacity", err)
+	if err != nil && ctx.Err() == nil {
+		r.Log("kubernetes: nobody can say what serves in the slots: %v", err)
 	}
 	var out router.Reading
 	for _, id := range r.Parts {
@@ -94,8 +95,14 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 	return out, nil
 }
 
-// Settled implements router.Router.
+// Settled implements router.Router. Without a receipt, before a rollout begins,
+// what has to be there beside the routes is looked at too.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt state.Receipt) (bool, error) {
+	if receipt == nil {
+		if _, err := r.In.Capacity(ctx); err != nil {
+			return false, named("look at what serves", err)
+		}
+	}
 	for _, p := range want {
 		o, err := r.look(ctx, p.ID)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -44,8 +45,10 @@ type job struct {
 // in order, also after one that failed. The condition is what the API server
 // itself tests with the patch: generation, names and weights. The
 // resourceVersion is no part of it, since a controller changes that with each
-// status it writes. The receipt holds each part's generation and the time.
-func (r *Router) Write(ctx context.Context, _ state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
+// status it writes. The candidate gets no more traffic than it has while nothing
+// is ready in its slot, or nobody can say; a return is written in any case.
+// The receipt holds each part's generation and the time.
+func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
 	jobs := make([]job, len(want))
 	var problems []error
 	for i, p := range want {
@@ -64,6 +67,9 @@ func (r *Router) Write(ctx context.Context, _ state.Slots, want []state.PartWeig
 		}
 		jobs[i] = j
 	}
+	if err := r.carries(ctx, jobs, slots.Candidate); err != nil {
+		return nil, err
+	}
 	receipt := state.Receipt{}
 	for i := range jobs {
 		if jobs[i].failed {
@@ -78,6 +84,28 @@ func (r *Router) Write(ctx context.Context, _ state.Slots, want []state.PartWeig
 		receipt[id+" at"] = r.Now().UTC().Format(time.RFC3339Nano)
 	}
 	return receipt, join(problems)
+}
+
+// carries refuses to raise the candidate's share before its slot can serve.
+func (r *Router) carries(ctx context.Context, jobs []job, candidate state.Slot) error {
+	if !slices.ContainsFunc(jobs, func(j job) bool { return j.raises(candidate) }) {
+		return nil
+	}
+	units, err := r.In.Capacity(ctx)
+	if err != nil {
+		return named("look at what serves", err)
+	}
+	if n, known := units[candidate]; known && n == 0 {
+		return named("write weights", &providers.Fault{Kind: providers.Unavailable,
+			Err: fmt.Errorf("nothing in slot %s is ready, and its share is to grow", candidate), Hint: "bring its pods up first"})
+	}
+	return nil
+}
+
+// raises reports whether the part gives a slot a larger share than it has.
+func (j *job) raises(slot state.Slot) bool {
+	want := j.want.Weights
+	return slot != "" && !j.failed && 100*want[string(slot)]/(want["a"]+want["b"]) > j.found.Split.Shares()[slot]
 }
 
 // compare reads the part and finds out whether it may be written.
