@@ -23,7 +23,7 @@ func (s *Session) Active(ctx context.Context) error {
 		} `json:"items"`
 	}
 	op := "read failover state"
-	if _, err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/device", op: op, into: &list}); err != nil {
+	if err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/device", op: op, into: &list}); err != nil {
 		return err
 	}
 	for _, d := range list.Items {
@@ -67,7 +67,7 @@ func (s *Session) group(ctx context.Context, name string) error {
 	if !strings.HasPrefix(path, "/") {
 		path = "/Common/" + path
 	}
-	_, err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/device-group/" + tilde(path), op: "read device group " + name, into: &struct{}{}})
+	err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/device-group/" + tilde(path), op: "read device group " + name, into: &struct{}{}})
 	if f, ok := asFault(err); ok && f.Kind == providers.NotFound {
 		f.Hint = "set sync_group to a device group of type sync-failover, or leave it out"
 		return f
@@ -104,7 +104,7 @@ var groupStatus = regexp.MustCompile(`^(\S+) \(([^)]+)\)`)
 func (s *Session) Sync(ctx context.Context, group string) (Sync, error) {
 	var answer node
 	op := "read sync status"
-	if _, err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/sync-status", op: op, into: &answer}); err != nil {
+	if err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/sync-status", op: op, into: &answer}); err != nil {
 		return Sync{}, err
 	}
 	out := Sync{Status: answer.text("status"), Details: answer.all("details")}
@@ -154,7 +154,7 @@ func (s *Session) command(ctx context.Context, path, op string, body map[string]
 	var answer struct {
 		Result string `json:"commandResult"`
 	}
-	if _, err := s.send(ctx, call{method: http.MethodPost, path: path, op: op, body: body, into: &answer}); err != nil {
+	if err := s.send(ctx, call{method: http.MethodPost, path: path, op: op, body: body, into: &answer}); err != nil {
 		return err
 	}
 	said := strings.Join(strings.Fields(s.c.secrets.Clean(answer.Result)), " ")

@@ -167,15 +167,15 @@ type call struct {
 
 // send makes a call. A 401 says that it was not carried out, so that it can be
 // made once more with a new token whatever it is.
-func (s *Session) send(ctx context.Context, do call) (*httpx.Response, error) {
+func (s *Session) send(ctx context.Context, do call) error {
 	resp, err := s.try(ctx, do)
 	if resp != nil && resp.Status == http.StatusUnauthorized {
 		if err := s.login(ctx); err != nil {
-			return nil, err
+			return err
 		}
 		resp, err = s.try(ctx, do)
 	}
-	return resp, s.c.refused(resp, err)
+	return s.c.refused(resp, err)
 }
 
 func (s *Session) try(ctx context.Context, do call) (*httpx.Response, error) {

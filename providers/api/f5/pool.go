@@ -160,7 +160,7 @@ func poolPath(fullPath string) string { return "/mgmt/tm/ltm/pool/" + tilde(full
 func (s *Session) Pool(ctx context.Context, fullPath string) (Pool, error) {
 	var p Pool
 	op := "read pool " + fullPath
-	_, err := s.send(ctx, call{method: http.MethodGet, path: poolPath(fullPath), op: op, into: &p})
+	err := s.send(ctx, call{method: http.MethodGet, path: poolPath(fullPath), op: op, into: &p})
 	if f, ok := asFault(err); ok && f.Kind == providers.NotFound {
 		return Pool{}, hinted(f, "check pool and partition, and that the user sees the partition")
 	}
@@ -180,7 +180,7 @@ func (s *Session) Members(ctx context.Context, pool string) ([]Member, error) {
 		Items []Member `json:"items"` // left out by the system when there are none
 	}
 	op := "read members of pool " + pool
-	_, err := s.send(ctx, call{method: http.MethodGet, path: poolPath(pool) + "/members", op: op, into: &list})
+	err := s.send(ctx, call{method: http.MethodGet, path: poolPath(pool) + "/members", op: op, into: &list})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (s *Session) Statuses(ctx context.Context, pool string) (map[string]Status,
 		Entries map[string]node `json:"entries"`
 	}
 	op := "read statistics of pool " + pool
-	_, err := s.send(ctx, call{method: http.MethodGet, path: poolPath(pool) + "/members/stats", op: op, into: &answer})
+	err := s.send(ctx, call{method: http.MethodGet, path: poolPath(pool) + "/members/stats", op: op, into: &answer})
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (s *Session) Virtuals(ctx context.Context, pool string) ([]Virtual, error) 
 		} `json:"items"`
 	}
 	op := "read virtual servers"
-	_, err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/ltm/virtual?$select=fullPath,pool,persist,fallbackPersistence", op: op, into: &list})
+	err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/ltm/virtual?$select=fullPath,pool,persist,fallbackPersistence", op: op, into: &list})
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +338,7 @@ func (s *Session) Set(ctx context.Context, transaction int64, pool string, m Mem
 	if err := ch.check(); err != nil {
 		return s.c.fault(op, providers.Invalid, err)
 	}
-	_, err := s.send(ctx, call{
+	err := s.send(ctx, call{
 		method: http.MethodPatch, path: poolPath(pool) + "/members/" + tilde(m.FullPath), op: op, body: ch, transaction: transaction,
 	})
 	return err

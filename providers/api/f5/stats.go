@@ -11,7 +11,7 @@ import (
 // URLs that differ from version to version, and some versions have fewer
 // levels, so that leaves are looked for by their own name at any depth.
 type node struct {
-	Value       json.Number     `json:"value"`
+	Value       json.RawMessage `json:"value"`
 	Description string          `json:"description"`
 	Entries     map[string]node `json:"entries"`
 	Nested      *node           `json:"nestedStats"`
@@ -63,7 +63,7 @@ func (n node) first(name string) (leaf node) {
 func (n node) text(name string) string { return n.first(name).Description }
 
 func (n node) number(name string) (int64, bool) {
-	v, err := n.first(name).Value.Int64()
+	v, err := strconv.ParseInt(string(n.first(name).Value), 10, 64)
 	return v, err == nil
 }
 

@@ -23,7 +23,7 @@ type transaction struct {
 // nobody can say.
 func (s *Session) Transact(ctx context.Context, add func(id int64) error) (id int64, err error) {
 	var t transaction
-	_, err = s.send(ctx, call{method: http.MethodPost, path: "/mgmt/tm/transaction", op: "begin transaction", body: struct{}{}, into: &t})
+	err = s.send(ctx, call{method: http.MethodPost, path: "/mgmt/tm/transaction", op: "begin transaction", body: struct{}{}, into: &t})
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +42,7 @@ func (s *Session) Transact(ctx context.Context, add func(id int64) error) (id in
 func (s *Session) discard(ctx context.Context, id int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := s.send(ctx, call{method: http.MethodDelete, path: transactionPath(id), op: "discard transaction"}); err != nil {
+	if err := s.send(ctx, call{method: http.MethodDelete, path: transactionPath(id), op: "discard transaction"}); err != nil {
 		s.c.opts.Log("%v; it ends by itself in 2 minutes", err)
 	}
 }
@@ -54,7 +54,7 @@ func transactionPath(id int64) string { return fmt.Sprintf("/mgmt/tm/transaction
 func (s *Session) commit(ctx context.Context, id int64) error {
 	op := fmt.Sprintf("commit transaction %d", id)
 	var t transaction
-	_, err := s.send(ctx, call{method: http.MethodPatch, path: transactionPath(id), op: op, body: map[string]string{"state": "VALIDATING"}, into: &t})
+	err := s.send(ctx, call{method: http.MethodPatch, path: transactionPath(id), op: op, body: map[string]string{"state": "VALIDATING"}, into: &t})
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *Session) commit(ctx context.Context, id int64) error {
 			return s.c.fault(op, providers.Unknown, fmt.Errorf("state %s: %w", t.State, context.Cause(ctx)))
 		}
 		t = transaction{}
-		if _, err := s.send(ctx, call{method: http.MethodGet, path: transactionPath(id), op: op, into: &t}); err != nil {
+		if err := s.send(ctx, call{method: http.MethodGet, path: transactionPath(id), op: op, into: &t}); err != nil {
 			// It was sent: that it cannot be read says nothing about what it did.
 			return s.c.fault(op, providers.Unknown, fmt.Errorf("sent, its outcome could not be read: %w", err))
 		}

@@ -67,6 +67,7 @@ type Router struct {
 	settings Settings
 	members  []router.Member
 	api      *f5.Client
+	pause    time.Duration // between two tries, 0 for the client's
 
 	mu     sync.Mutex
 	warned map[string]bool // what the log has already
@@ -146,8 +147,11 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 				return r.noPart(w.ID)
 			}
 			in = in && router.Same(seen.weights(), w.Weights)
+			if in && seen.splits(w.Weights) {
+				err = seen.unfit(r.settings)
+			}
 		}
-		if in && r.settings.SyncGroup != "" {
+		if in && err == nil && r.settings.SyncGroup != "" {
 			var why string
 			if in, why, err = s.Synced(ctx, r.settings.SyncGroup); why != "" {
 				r.warn("%s", why)

@@ -91,6 +91,16 @@ func (v view) servers(statuses map[string]f5.Status, part *router.Part) error {
 	return nil
 }
 
+// splits reports whether both slots have weight. All or nothing works whatever
+// the pool does with ratios.
+func (v view) splits(weights map[string]float64) bool {
+	has := map[state.Slot]bool{}
+	for unit, w := range weights {
+		has[v.slots[unit]] = has[v.slots[unit]] || w > 0
+	}
+	return has[state.SlotA] && has[state.SlotB]
+}
+
 // unfit says why no share can be raised: a member is missing, ratios do not
 // count, or clients stay where they are.
 func (r *Router) unfit(ctx context.Context, s *f5.Session, v view) (problem, err error) {
@@ -124,7 +134,7 @@ func (v view) unfit(s Settings) error {
 	if len(v.missing) > 0 {
 		return &providers.Fault{
 			Kind: providers.NotFound, Err: fmt.Errorf("pool %s has no member %s, expected one for each target", v.pool.FullPath, strings.Join(v.missing, ", ")),
-			Hint: fmt.Sprintf(`add them to the pool, or correct targets and member, which is %q and usually "{host}:{port}"`, s.Member),
+			Hint: fmt.Sprintf("add them to the pool, or correct targets and member, which is %s: a BIG-IP's members are ADDRESS:PORT", s.Member),
 		}
 	}
 	return v.pool.Uneven(v.members)

@@ -60,7 +60,7 @@ func (r *Router) client() (*f5.Client, error) {
 		s.CAFile = filepath.Join(r.env.Dir, s.CAFile)
 	}
 	client, err := f5.New(f5.Options{
-		URL: s.URL, CAFile: s.CAFile, Timeout: s.Timeout, Hide: r.env.Hide,
+		URL: s.URL, CAFile: s.CAFile, Timeout: s.Timeout, Pause: r.pause, Hide: r.env.Hide,
 		Credentials: func(ctx context.Context) (providers.Secret, error) { return s.Credentials.Resolve(ctx, r.env) },
 		Log:         r.warn,
 	})

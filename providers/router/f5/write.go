@@ -88,20 +88,10 @@ func (j job) allowed(v view) error {
 	case !router.Same(v.weights(), j.expect.Weights):
 		return j.drifted(v.weights(), j.expect.Weights)
 	}
-	if !j.splits(v) {
+	if !v.splits(j.want) {
 		return nil
 	}
 	return v.unfit(j.settings)
-}
-
-// splits reports whether both slots are to have traffic. All or nothing works
-// whatever the pool does with ratios.
-func (j job) splits(v view) bool {
-	has := map[state.Slot]bool{}
-	for unit, n := range j.units {
-		has[v.slots[unit]] = has[v.slots[unit]] || n > 0
-	}
-	return has[state.SlotA] && has[state.SlotB]
 }
 
 // othersPending warns of changes that are not ours and will be sent with them.
