@@ -77,7 +77,7 @@ func belongs(s Server, all []Server, name string) bool {
 	}
 	if s.Host != "" {
 		_, port, _ := net.SplitHostPort(withPort(s.Address))
-		if s.Host == name || net.JoinHostPort(s.Host, port) == name {
+		if net.JoinHostPort(s.Host, port) == name {
 			return true
 		}
 	}

@@ -39,6 +39,18 @@ func (i instance) look(ctx context.Context) (view, error) {
 	return v, nil
 }
 
+// read is a look that also finds out whether the API lets anybody write.
+func (i instance) read(ctx context.Context) router.Part {
+	v, err := i.look(ctx)
+	if err != nil {
+		return router.Part{PartWeights: state.PartWeights{ID: i.id}, Err: err}
+	}
+	if err := i.api.Writable(ctx); v.unfit == nil && providers.KindOf(err) == providers.Denied {
+		v.unfit = err
+	}
+	return v.part(i.id)
+}
+
 // job is the write of one part.
 type job struct {
 	instance
@@ -95,17 +107,13 @@ func (r *Router) checkWeights(weights map[string]float64) error {
 	return nil
 }
 
-// compare finds out whether the part may be written, and whether the API lets
-// anybody write.
+// compare finds out whether the part may be written.
 func (j *job) compare(ctx context.Context) error {
 	v, err := j.look(ctx)
-	if err == nil {
-		err = j.expected(v)
-	}
-	if err != nil || v.has(j.want.Weights) {
+	if err != nil {
 		return err
 	}
-	return j.api.Writable(ctx)
+	return j.expected(v)
 }
 
 // expected returns nil if each server is what the caller saw, or as wanted.
@@ -121,7 +129,7 @@ func (j *job) expected(v view) error {
 			Err: errors.New("it could not be read before, so there is nothing to compare with"), Hint: "read again"}
 	case j.expect == nil:
 		return drifted(op, j.id, v, nil)
-	case !v.between(j.expect.Weights, j.want.Weights):
+	case !router.Between(v.weights(), j.expect.Weights, j.want.Weights):
 		return drifted(op, j.id, v, j.expect.Weights)
 	}
 	return nil

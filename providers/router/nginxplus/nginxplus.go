@@ -105,12 +105,7 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 	out := router.Reading{Parts: make([]router.Part, len(r.parts))}
 	var all sync.WaitGroup
 	for i, p := range r.parts {
-		all.Go(func() {
-			v, err := r.at(p).look(ctx)
-			if out.Parts[i] = v.part(p.id); err != nil {
-				out.Parts[i] = router.Part{PartWeights: state.PartWeights{ID: p.id}, Err: err}
-			}
-		})
+		all.Go(func() { out.Parts[i] = r.at(p).read(ctx) })
 	}
 	all.Wait()
 	return out, nil

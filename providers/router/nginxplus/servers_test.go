@@ -128,6 +128,9 @@ func TestResolved(t *testing.T) {
 	if ok, err := r.Settled(t.Context(), want, nil); ok || err != nil || !seen.Parts[0].Pending {
 		t.Errorf("settled %v, %v, pending %v with one address that differs", ok, err, seen.Parts[0].Pending)
 	}
+	if _, err := r.Write(t.Context(), candidateB(), want, seen); err != nil || n.Server("10.0.0.2:8080").Weight != 9 {
+		t.Errorf("a write that was cut off between two addresses is not finished: %v", err)
+	}
 }
 
 func TestSRV(t *testing.T) {

@@ -71,15 +71,7 @@ func (v view) lacks(want map[string]float64) bool {
 
 // has reports whether all servers are as wanted.
 func (v view) has(want map[string]float64) bool {
-	return !v.lacks(want) && v.between(want, want)
-}
-
-// between reports whether each server is as expected or as wanted.
-func (v view) between(expect, want map[string]float64) bool {
-	return !slices.ContainsFunc(v.ours, func(e entry) bool {
-		units := float64(e.Units())
-		return units != expect[e.member] && units != want[e.member]
-	})
+	return !v.lacks(want) && !slices.ContainsFunc(v.ours, func(e entry) bool { return float64(e.Units()) != want[e.member] })
 }
 
 // foreign is the weight of servers that are no target's and get requests.

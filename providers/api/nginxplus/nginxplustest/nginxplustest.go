@@ -40,6 +40,7 @@ type Instance struct {
 	User     string // of basic authentication, "" for none
 	Password string
 	ReadOnly bool // no write=on
+	Readers  bool // the user may only GET
 	Static   bool // no zone
 	Keep     bool // has a state file
 
@@ -251,6 +252,8 @@ func (i *Instance) method(w http.ResponseWriter, r *http.Request, want string, d
 	case r.Method != want:
 		i.t.Errorf("%s %s, expected %s only", r.Method, r.URL.Path, want)
 		refuse(w, http.StatusMethodNotAllowed, "MethodDisabled")
+	case want != http.MethodGet && i.Readers:
+		http.Error(w, "<html>403 Forbidden</html>", http.StatusForbidden)
 	case want != http.MethodGet && i.ReadOnly:
 		refuse(w, http.StatusMethodNotAllowed, "MethodDisabled")
 	default:
