@@ -119,6 +119,7 @@ func TestUnfit(t *testing.T) {
 				w.Virtuals = []map[string]any{{"fullPath": "/Common/vs", "pool": "/Common/shop", "fallbackPersistence": "/Common/source_addr"}}
 			}, nil, providers.Invalid, "persistence /Common/source_addr", "pinned_for",
 		},
+		"virtual servers unseen": {func(w *world) { w.Forbid = "/mgmt/tm/ltm/virtual" }, nil, providers.Denied, "read virtual servers", "role manager"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -432,6 +433,7 @@ func TestSync(t *testing.T) {
 		"in sync":        {func(*world) {}, true, 0, "", "", ""},
 		"under way":      {func(w *world) { w.SyncTook = 5 }, false, 0, "", "", "pair is not in sync: Syncing"},
 		"others pending": {func(w *world) { w.Status = "Changes Pending" }, true, 0, "", "", "whatever is pending is sent with it: Changes Pending"},
+		"status unseen":  {func(w *world) { w.Forbid = "/mgmt/tm/cm/sync-status" }, false, 0, "", "", "is sent with this change"},
 		"peer away":      {func(w *world) { w.SyncSays = "01071a6b:3: peer is disconnected" }, false, providers.Unavailable, "peer is disconnected", "Device Management", ""},
 		"may not sync":   {func(w *world) { w.SyncSays = "01070822:3: Access Denied" }, false, providers.Denied, "Access Denied", "Device Management", ""},
 		"may not save":   {func(w *world) { w.SaveSays = "Error: access denied" }, false, providers.Denied, "save configuration", "save_config", ""},
@@ -456,7 +458,7 @@ func TestSync(t *testing.T) {
 				t.Fatal(err)
 			}
 			ok, err := r.Settled(t.Context(), want, nil)
-			if ok != tt.settled || err != nil {
+			if ok != tt.settled || (err != nil) != (w.Forbid != "") {
 				t.Errorf("settled %v, %v, expected %v", ok, err, tt.settled)
 			}
 			if tt.said != "" && !w.heard(tt.said) {

@@ -97,8 +97,8 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 		if err := seen.servers(statuses, &part); err != nil {
 			return err
 		}
-		part.Unfit, err = r.unfit(ctx, s, seen)
-		return err
+		part.Unfit = r.unfit(ctx, s, seen)
+		return nil
 	})
 	if part.Err != nil {
 		part = router.Part{PartWeights: state.PartWeights{ID: part.ID}, Err: part.Err}

@@ -102,31 +102,34 @@ func (v view) splits(weights map[string]float64) bool {
 }
 
 // unfit says why no share can be raised: a member is missing, ratios do not
-// count, or clients stay where they are.
-func (r *Router) unfit(ctx context.Context, s *f5.Session, v view) (problem, err error) {
+// count, clients stay where they are, or nobody can tell.
+func (r *Router) unfit(ctx context.Context, s *f5.Session, v view) error {
 	for _, id := range slices.Sorted(maps.Keys(v.ours)) {
 		if m := v.ours[id]; m.ForcedDown() {
 			r.warn("member %s is forced offline and stays so", m.Name)
 		}
 	}
 	if problem := v.unfit(r.settings); problem != nil {
-		return problem, nil
+		return problem
 	}
 	virtuals, err := s.Virtuals(ctx, r.settings.part())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, vs := range virtuals {
+		profiles := strings.Join(vs.Persistence, ", ")
 		switch {
-		case len(vs.Persistence) == 0:
+		case profiles == "":
 		case r.settings.PinnedFor == 0:
-			return &providers.Fault{Kind: providers.Invalid, Hint: "set pinned_for to the profile's timeout, or take the profile off the virtual server",
-				Err: fmt.Errorf("virtual server %s has persistence %s, which keeps clients at their member whatever the ratios", vs.FullPath, strings.Join(vs.Persistence, ", "))}, nil
+			return &providers.Fault{
+				Kind: providers.Invalid, Err: fmt.Errorf("virtual server %s has persistence %s, which keeps clients at their member whatever the ratios", vs.FullPath, profiles),
+				Hint: "set pinned_for to the profile's timeout, or take the profile off the virtual server",
+			}
 		default:
-			r.warn("virtual server %s has persistence %s: shares are those of new clients, and a client stays at a disabled member", vs.FullPath, strings.Join(vs.Persistence, ", "))
+			r.warn("virtual server %s has persistence %s: shares are those of new clients, and a client stays at a disabled member", vs.FullPath, profiles)
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // unfit is what the pool itself shows.

@@ -52,9 +52,7 @@ func (j job) write(ctx context.Context, s *f5.Session) (int64, error) {
 	if err := j.allowed(before); err != nil {
 		return 0, err
 	}
-	if err := j.othersPending(ctx, s); err != nil {
-		return 0, err
-	}
+	j.othersPending(ctx, s)
 	id, err := s.Transact(ctx, func(id int64) error { return j.add(ctx, s, id, before) })
 	if err != nil {
 		return id, err
@@ -95,15 +93,18 @@ func (j job) allowed(v view) error {
 }
 
 // othersPending warns of changes that are not ours and will be sent with them.
-func (j job) othersPending(ctx context.Context, s *f5.Session) error {
+// Not to know of any keeps nobody from writing.
+func (j job) othersPending(ctx context.Context, s *f5.Session) {
 	if j.settings.SyncGroup == "" {
-		return nil
+		return
 	}
 	sync, err := s.Sync(ctx, j.settings.SyncGroup)
-	if err == nil && sync.Status != f5.InSync {
+	switch {
+	case err != nil:
+		j.warn("whatever is pending in device group %s is sent with this change: %v", j.settings.SyncGroup, err)
+	case sync.Status != f5.InSync:
 		j.warn("device group %s was not in sync before this change, whatever is pending is sent with it: %s", j.settings.SyncGroup, sync)
 	}
-	return err
 }
 
 // add puts the changes into a transaction. A member that goes out keeps its

@@ -53,7 +53,8 @@ type BigIP struct {
 	After      func() // runs once, after the next commit was carried out, under Do
 	Commits    int    // transactions that changed something
 
-	Busy     int // the next calls are answered that another task is at work
+	Forbid   string // calls of this path are refused to the user
+	Busy     int    // the next calls are answered that another task is at work
 	Tokens   []string
 	Deleted  int
 	made     int
@@ -164,6 +165,9 @@ func (b *BigIP) serve(r request) answer {
 		return b.logout(r, token)
 	}
 	b.requests = append(b.requests, r.Method+" "+r.URL.Path)
+	if b.Forbid != "" && r.URL.Path == b.Forbid {
+		return refuse(http.StatusForbidden, "Operation is not allowed for the user %s", User)
+	}
 	if r.Method == http.MethodPut {
 		b.t.Errorf("PUT %s: a PUT replaces what it does not name", r.URL.Path)
 		return refuse(http.StatusBadRequest, "Operation is not supported.")
