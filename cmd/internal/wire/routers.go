@@ -2,8 +2,10 @@ package wire
 
 import (
 	"github.com/manent/action/providers/router"
+	"github.com/manent/action/providers/router/f5"
 	"github.com/manent/action/providers/router/haproxy"
 	"github.com/manent/action/providers/router/nginx"
+	"github.com/manent/action/providers/router/nginxplus"
 	"github.com/manent/action/providers/router/proxy"
 )
 
@@ -13,5 +15,7 @@ func Routers() []router.Spec {
 		proxy.Spec(),
 		nginx.Spec(),
 		haproxy.Spec(),
+		nginxplus.Spec(),
+		f5.Spec(),
 	}
 }
