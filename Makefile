@@ -92,7 +92,7 @@ test: ## all tests that need nothing but Go, git and a shell
 .PHONY: peers
 peers: ## install or build the real servers of the tests
 	@missing=; \
-	for pair in nginx:nginx prometheus:prometheus /usr/sbin/sshd:openssh-server git:git shellcheck:shellcheck rsync:rsync etcd:etcd-server ip:iproute2; do \
+	for pair in nginx:nginx haproxy:haproxy prometheus:prometheus /usr/sbin/sshd:openssh-server git:git shellcheck:shellcheck rsync:rsync etcd:etcd-server ip:iproute2; do \
 		command -v "$${pair%%:*}" >/dev/null || PATH=$$PATH:/usr/sbin command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; \
 	done; \
 	if [ -n "$$missing" ]; then \

@@ -121,17 +121,19 @@ func TestUnfit(t *testing.T) {
 		text      string // "" when it is fit
 		hint, log string
 	}{
-		"missing":         {edit: replace("server web2 10.0.0.2:8080", "server web9 10.0.0.2:8080"), kind: providers.NotFound, text: "backend shop has no server web2", hint: "correct targets and member, which is {host}"},
-		"template":        {edit: replace("server web2 10.0.0.2:8080 check maxconn 50 weight 0", "server-template web2 2 10.0.0.2:8080"), kind: providers.NotFound, text: "backend shop has no server web2", hint: "add it"},
-		"backup":          {edit: replace("weight 0", "weight 0 backup"), kind: providers.Invalid, text: "server web2 is a backup", hint: "take the word backup"},
-		"static-rr":       {edit: balance("  balance static-rr\n"), kind: providers.Invalid, text: "balance static-rr ignores weights", hint: "balance roundrobin"},
-		"first":           {edit: balance("  balance first\n"), kind: providers.Invalid, text: "balance first ignores weights", hint: "balance roundrobin"},
-		"source":          {edit: balance("  balance source\n"), kind: providers.Invalid, text: "hash-type is map-based", hint: "hash-type consistent"},
-		"uri map-based":   {edit: balance("  balance uri\n  hash-type map-based\n"), kind: providers.Invalid, text: "balance uri ignores"},
-		"consistent":      {edit: balance("  balance uri\n  hash-type consistent\n")},
-		"random":          {edit: balance("  balance random\n")},
-		"leastconn":       {edit: balance("  balance leastconn\n"), log: "balance leastconn"},
-		"inherited":       {edit: func(s string) string { return replace("  mode http\n", "  mode http\n  balance source\n")(balance("")(s)) }, kind: providers.Invalid, text: "balance source"},
+		"missing":       {edit: replace("server web2 10.0.0.2:8080", "server web9 10.0.0.2:8080"), kind: providers.NotFound, text: "backend shop has no server web2", hint: "correct targets and member, which is {host}"},
+		"template":      {edit: replace("server web2 10.0.0.2:8080 check maxconn 50 weight 0", "server-template web2 2 10.0.0.2:8080"), kind: providers.NotFound, text: "backend shop has no server web2", hint: "add it"},
+		"backup":        {edit: replace("weight 0", "weight 0 backup"), kind: providers.Invalid, text: "server web2 is a backup", hint: "take the word backup"},
+		"static-rr":     {edit: balance("  balance static-rr\n"), kind: providers.Invalid, text: "balance static-rr ignores weights", hint: "balance roundrobin"},
+		"first":         {edit: balance("  balance first\n"), kind: providers.Invalid, text: "balance first ignores weights", hint: "balance roundrobin"},
+		"source":        {edit: balance("  balance source\n"), kind: providers.Invalid, text: "hash-type is map-based", hint: "hash-type consistent"},
+		"uri map-based": {edit: balance("  balance uri\n  hash-type map-based\n"), kind: providers.Invalid, text: "balance uri ignores"},
+		"consistent":    {edit: balance("  balance uri\n  hash-type consistent\n")},
+		"random":        {edit: balance("  balance random\n")},
+		"leastconn":     {edit: balance("  balance leastconn\n"), log: "balance leastconn"},
+		"inherited": {edit: func(s string) string {
+			return replace("  mode http\n", "  mode http\n  balance source\n")(balance("")(s))
+		}, kind: providers.Invalid, text: "balance source"},
 		"cookie":          {edit: balance("  cookie SRV insert\n"), kind: providers.Invalid, text: "by cookie SRV, nobody says how long", hint: "maxlife"},
 		"cookie allowed":  {edit: balance("  cookie SRV insert\n"), pinned: "24h", log: "cookie SRV"},
 		"cookie too long": {edit: balance("  cookie SRV insert maxlife 7200\n"), pinned: "1h", kind: providers.Invalid, text: "by cookie SRV for 2h0m0s, pinned_for is 1h0m0s", hint: "pinned_for: 2h"},
@@ -254,15 +256,15 @@ func TestEditedByHand(t *testing.T) {
 	before := read(t, r)
 	w.apis[1].Edit(func(s string) string {
 		_, rest, _ := strings.Cut(s, "\n")
-		return strings.Replace(rest, "check weight 1 ", "check weight 200 ", 1)
+		return strings.Replace(rest, "check weight 100 ", "check weight 200 ", 1)
 	})
 	seen := read(t, r)
-	if got := seen.Parts[1].Weights["web1"]; got != 200 || !seen.Parts[1].Pending {
+	if got := seen.Parts[1].Weights["web2"]; got != 200 || !seen.Parts[1].Pending {
 		t.Errorf("weight %v, pending %v, want the one in the file, not in force", got, seen.Parts[1].Pending)
 	}
 	writes := w.apis[0].Writes()
 	_, err := r.Write(t.Context(), candidateB(), plan(t, r, 25, before), before)
-	wantKind(t, err, providers.Conflict, "part "+w.names[1]+" has weights map[web1:200 web2:1], expected map[web1:1 web2:1]")
+	wantKind(t, err, providers.Conflict, "part "+w.names[1]+" has weights map[web1:100 web2:200], expected map[web1:100 web2:100]")
 	if w.apis[0].Writes() != writes {
 		t.Error("the first instance was written although the second had drifted")
 	}
@@ -280,15 +282,15 @@ func TestSetAtRunTime(t *testing.T) {
 		w := pair(t, version, 1)
 		r := w.router(t)
 		want := move(t, r, 50)
-		w.apis[0].Command("set weight shop/web2 3")
+		w.apis[0].Command("set weight shop/web2 25")
 		seen := read(t, r)
-		if p := seen.Parts[0]; p.Shares[state.SlotB] != 75 || !p.Pending || !router.Same(p.Weights, want[0].Weights) {
-			t.Errorf("%s: %+v, want 75 %%, pending, and the configured weights", version, p)
+		if p := seen.Parts[0]; p.Shares[state.SlotB] != 20 || !p.Pending || !router.Same(p.Weights, want[0].Weights) {
+			t.Errorf("%s: %+v, want 20 %%, pending, and the configured weights", version, p)
 		}
 		if ok, err := r.Settled(t.Context(), want, nil); ok || err != nil {
 			t.Errorf("%s: settled %v, %v", version, ok, err)
 		}
-		if log := strings.Join(w.logged, "\n"); !strings.Contains(log, "server web2 has weight 1, HAProxy") {
+		if log := strings.Join(w.logged, "\n"); !strings.Contains(log, "server web2 has weight 100, HAProxy") {
 			t.Errorf("%s: logged %q", version, log)
 		}
 	}

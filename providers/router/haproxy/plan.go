@@ -11,6 +11,11 @@ import (
 // (HAProxy's configuration manual, server weight).
 func units() router.Units { return router.Units{Least: 1, Most: 256} }
 
+// scale is what the largest weight comes near to, whatever the share. A server
+// keeps its place in HAProxy's round when weights change; were they 100 before
+// and 1 after, the others would wait their turn for a hundred requests.
+const scale = 100
+
 // Plan implements router.Planner. A return, share 0, needs nothing of a part
 // but its name, so that it is planned whatever state the servers are in.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
@@ -55,9 +60,13 @@ func (r *Router) solve(slot state.Slot, share, tolerance float64, up map[state.S
 	if err != nil {
 		return nil, 0, err
 	}
+	most := 1
+	for _, w := range weights {
+		most = max(most, w)
+	}
 	out := make(map[string]float64, len(weights))
 	for id, w := range weights {
-		out[id] = float64(w)
+		out[id] = float64(w * max(1, scale/most))
 	}
 	return out, got, nil
 }
