@@ -85,7 +85,9 @@ func TestUnreadableMemoryStays(t *testing.T) {
 	counts(&m)
 	all := growing(1000, 100, 100, 100, 100, 100)
 	subject := subject(true)
-	for _, memory := range []string{`{"errors": 7}`, `{"errors": {"sums": {"candidate_bad": "many"}}}`, `no JSON`} {
+	for _, memory := range []string{
+		`{"errors": 7}`, `{"errors": {"sums": {"candidate_bad": "many"}}}`, `no JSON`, `{"errors": {"until": "2126-11-30T12:00:00Z"}}`,
+	} {
 		subject.Course.Memory = []byte(memory)
 		for n := range 2 {
 			r := Judge(config.Health{Metrics: []config.Metric{m}}, subject, Answers{

@@ -40,6 +40,13 @@ type counted struct {
 // memory is what a stage's analyses carry over, by metric.
 type memory map[string]counted
 
+// carry is a stage's memory from one reading to the next.
+type carry struct {
+	was memory
+	err error // of reading it
+	now memory
+}
+
 // recall reads a stage's memory as of a time; one that cannot be read, or
 // cannot be true, is an error, as beginning anew would spend the bound twice.
 func recall(raw json.RawMessage, now time.Time) (memory, error) {
@@ -85,7 +92,7 @@ func counting(m config.Metric, c Course, inForce time.Time) time.Time {
 	var all map[string]struct {
 		Until time.Time `json:"until"`
 	}
-	// A memory that cannot be read is judgeCounts' to report.
+	// A memory that cannot be read is conclude's to report.
 	if len(c.Memory) > 0 && json.Unmarshal(c.Memory, &all) == nil && all[m.Name].Until.After(inForce) {
 		return all[m.Name].Until
 	}
@@ -94,12 +101,7 @@ func counting(m config.Metric, c Course, inForce time.Time) time.Time {
 
 // judgeCounts judges a metric with analysis: sequential, and says what it
 // carries over. What could not be read leaves that as it was.
-func judgeCounts(m config.Metric, got MetricResult, r Record) (finding, *Statistics, counted) {
-	all, err := recall(r.Course.Memory, r.At)
-	if err != nil {
-		return finding{Errored, "", err.Error()}, nil, counted{}
-	}
-	was := all[m.Name]
+func judgeCounts(m config.Metric, got MetricResult, r Record, was counted) (finding, *Statistics, counted) {
 	if was.Of != subjectOf(m) { // the first reading, or --reconfigure changed what is counted
 		was = counted{Of: subjectOf(m)}
 	}
@@ -280,14 +282,14 @@ func rateRatio(s analysis.Sums) float64 {
 
 func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 
-// remember encodes what a stage's analyses carry over. What cannot be encoded
+// encode gives what a stage's analyses carry over. What cannot be encoded
 // leaves what was carried over before, and so does what could not be read: it
 // stays an error, since beginning anew would spend the bound twice.
-func remember(all memory, was json.RawMessage) json.RawMessage {
-	if _, err := recall(was, time.Unix(1<<40, 0)); err != nil || len(all) == 0 {
+func (c carry) encode(was json.RawMessage) json.RawMessage {
+	if c.err != nil || len(c.now) == 0 {
 		return was
 	}
-	data, err := json.Marshal(all)
+	data, err := json.Marshal(c.now)
 	if err != nil {
 		return was
 	}

@@ -51,7 +51,8 @@ func Voided(h config.Health, s Subject, reason string) Record {
 func conclude(r Record) Record {
 	seen := r.Metrics
 	r.Metrics = nil
-	carried := memory{}
+	carried := carry{now: memory{}}
+	carried.was, carried.err = recall(r.Course.Memory, r.At)
 	for _, m := range r.Health.Metrics {
 		got := MetricResult{Name: m.Name}
 		if i := slices.IndexFunc(seen, func(o MetricResult) bool { return o.Name == m.Name }); i >= 0 {
@@ -68,7 +69,7 @@ func conclude(r Record) Record {
 	for i := range r.Alarms {
 		r.Alarms[i].Result, r.Alarms[i].Reason = judgeAlarm(r.Alarms[i].Seen)
 	}
-	r.Memory = remember(carried, r.Course.Memory)
+	r.Memory = carried.encode(r.Course.Memory)
 	r.Score = score(r)
 	r.Verdict, r.Reason = verdict(r)
 	return r
@@ -91,7 +92,7 @@ type finding struct {
 
 // judge takes a metric through the rows of the table, the first that applies.
 // What it carries over to the next reading is put into carried.
-func judge(m config.Metric, got MetricResult, r Record, carried memory) (finding, *Statistics) {
+func judge(m config.Metric, got MetricResult, r Record, carried carry) (finding, *Statistics) {
 	if why := skipped(m, r.Share, r.First); why != "" {
 		return finding{SkippedHere, "", "skipped: " + why}, nil
 	}
@@ -101,8 +102,11 @@ func judge(m config.Metric, got MetricResult, r Record, carried memory) (finding
 	case "mann-whitney":
 		return judgeRanks(m, got, r)
 	case "sequential":
-		f, stats, now := judgeCounts(m, got, r)
-		carried[m.Name] = now
+		if carried.err != nil {
+			return finding{Errored, "", carried.err.Error()}, nil
+		}
+		f, stats, now := judgeCounts(m, got, r, carried.was[m.Name])
+		carried.now[m.Name] = now
 		return f, stats
 	}
 	return finding{Errored, "analysis " + m.Analysis, fmt.Sprintf("analysis %s is not known", m.Analysis)}, nil
