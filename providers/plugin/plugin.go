@@ -44,6 +44,8 @@ type Bundle struct {
 	Ready    Ready
 	Scaler   SlotScaler
 	Router   router.Router
+
+	RouterTraits router.Traits // of Router, with these settings
 }
 
 // Traits say what a plugin can do, for documentation. With some it depends on

@@ -58,7 +58,7 @@ func buildPlugin(env providers.Env, cfg config.Config) (plugin.Bundle, error) {
 // counts, nil when there is none either.
 func buildRouter(env providers.Env, cfg config.Config, bundle plugin.Bundle) (router.Router, router.Traits, error) {
 	if cfg.Traffic.Router == nil {
-		return bundle.Router, router.Traits{}, nil
+		return bundle.Router, bundle.RouterTraits, nil
 	}
 	spec, err := named("router", cfg.Traffic.Router.Provider, Routers(), func(s router.Spec) string { return s.Name })
 	if err != nil {

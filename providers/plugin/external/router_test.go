@@ -1,0 +1,218 @@
+//go:build unix
+
+package external
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/external/externaltest"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/providers/router/routertest"
+	"github.com/manent/action/state"
+)
+
+// mood sets how requests go: the n-th and all after it, or all with 0.
+func (p place) mood(requests []string, mood string, n int) (heal func()) {
+	set := func(mood string, n int) {
+		p.change(func(w *externaltest.World) {
+			w.After, w.Count = n, 0
+			for _, r := range requests {
+				w.Moods[r] = mood
+			}
+		})
+	}
+	set(mood, n)
+	return func() { set("", 0) }
+}
+
+// harness is a fresh world of some parts behind a router.
+func (p place) harness(other map[string]any) routertest.Harness {
+	open := func() router.Router { return p.open(other).Router }
+	bundle := p.open(other)
+	requests := func(on routertest.Calls) []string {
+		return map[routertest.Calls][]string{routertest.Reads: {"read", "settled"}, routertest.Writes: {"write"}, routertest.All: {"read", "settled", "write"}}[on]
+	}
+	write := []string{"write"}
+	return routertest.Harness{
+		Router: bundle.Router, Again: open, Traits: bundle.RouterTraits, Secret: secret, Patience: time.Minute,
+		Slots: state.Slots{A: state.Release{Version: "v1"}, B: state.Release{Version: "v2"}, Candidate: state.SlotB},
+		Foreign: func(i int) {
+			p.change(func(w *externaltest.World) { w.Parts[i].Put(map[string]float64{"a": 93, "b": 7}) })
+		},
+		Writes: func() int { return p.world().Writes },
+		Touch: func() {
+			p.change(func(w *externaltest.World) {
+				for _, part := range w.Parts {
+					part.Revision += 10
+				}
+			})
+		},
+		Hold: func() func() {
+			p.change(func(w *externaltest.World) { w.Hold = true })
+			return func() {
+				p.change(func(w *externaltest.World) {
+					w.Hold = false
+					for _, part := range w.Parts {
+						part.Live = maps.Clone(part.Weights)
+					}
+				})
+			}
+		},
+		Unowned: func() string {
+			var out []string
+			for _, part := range p.world().Parts {
+				out = append(out, part.Unowned)
+			}
+			return strings.Join(out, ",")
+		},
+		Down: func(i int) func() {
+			p.change(func(w *externaltest.World) { w.Parts[i].Down = true })
+			return func() { p.change(func(w *externaltest.World) { w.Parts[i].Down = false }) }
+		},
+		Status: func(code int, on routertest.Calls) {
+			kinds := map[int]string{401: "denied", 403: "denied", 404: "not found", 409: "conflict", 429: "throttled", 500: "unavailable", 503: "unavailable"}
+			if code == 0 {
+				p.mood(requests(on), "", 0)
+				return
+			}
+			p.mood(requests(on), "error "+kinds[code], 0)
+		},
+		Hang:    func(on routertest.Calls) func() { return p.mood(requests(on), externaltest.Hangs, 0) },
+		Shorten: func(on routertest.Calls) func() { return p.mood(requests(on), externaltest.Half, 0) },
+		Cut:     func(n int) func() { return p.mood(write, externaltest.Dies, n) },
+		Mute:    func(n int) func() { return p.mood(write, externaltest.Mute, n) },
+		Late: func(n int) (heal, land func()) {
+			return p.mood(write, externaltest.LateMood, n), func() {
+				if err := externaltest.Land(p.dir); err != nil {
+					p.Error(err)
+				}
+			}
+		},
+	}
+}
+
+func TestRouterConformance(t *testing.T) {
+	worlds := map[string]struct {
+		parts int
+		loose bool
+	}{"conditional": {1, false}, "two parts": {2, false}, "manent compares": {1, true}}
+	for name, tc := range worlds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			routertest.Run(t, func(t *testing.T) routertest.Harness {
+				w := externaltest.New(tc.parts)
+				w.Loose = tc.loose
+				p := newPlace(t, w)
+				h := p.harness(map[string]any{"conditional": !tc.loose})
+				cut := h.Cut
+				h.Cut = func(n int) func() {
+					if n == 2 { // a program gets all parts in one request
+						return p.mood([]string{"write"}, externaltest.Between, 0)
+					}
+					return cut(n)
+				}
+				return h
+			})
+		})
+	}
+}
+
+// TestRouterThatPlans: its weights are no percentages, and the program says
+// what it can reach.
+func TestRouterThatPlans(t *testing.T) {
+	w := externaltest.New(2)
+	w.Plans = true
+	p := newPlace(t, w)
+	r := p.open(map[string]any{"plans": true, "unit": "weight", "pinned_for": "5m"}).Router
+	seen, err := r.Read(t.Context(), state.Slots{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	planner, _ := r.(router.Planner)
+	got, share, err := planner.Plan(state.SlotB, 31, 1.5, seen)
+	if err != nil || share != 30 || len(got) != 2 || !router.Same(got[1].Weights, map[string]float64{"a": 7, "b": 3}) {
+		t.Errorf("plan %v, share %v, error %v", got, share, err)
+	}
+	if _, _, err := planner.Plan(state.SlotB, 1, 0.5, seen); providers.KindOf(err) != providers.Invalid || !strings.Contains(fmt.Sprint(err), "the smallest share is 10 %") {
+		t.Errorf("error %v, expected the program's refusal", err)
+	}
+	if sticky, _ := r.(router.Sticky); sticky.PinnedFor() != 5*time.Minute {
+		t.Errorf("pinned for %v", sticky.PinnedFor())
+	}
+}
+
+// TestReadingsThatMakeNoSense are no readings.
+func TestReadingsThatMakeNoSense(t *testing.T) {
+	cases := map[string]struct{ result, says string }{
+		"no parts":           {`{"parts":[]}`, "there are no parts"},
+		"no name":            {`{"parts":[{"id":"","weights":{"a":1},"shares":{"a":100,"b":0}}]}`, "no name of its own"},
+		"same name":          {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0}},{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0}}]}`, "no name of its own"},
+		"no weights":         {`{"parts":[{"id":"p","shares":{"a":100,"b":0}}]}`, "it has no weights"},
+		"negative weight":    {`{"parts":[{"id":"p","weights":{"a":-1},"shares":{"a":100,"b":0}}]}`, "expected 0 or more"},
+		"a share missing":    {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100}}]}`, "share of slot b"},
+		"share above 100":    {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":101,"b":0}}]}`, "share of slot a is 101"},
+		"shares too small":   {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":50,"b":10}}]}`, "100 together"},
+		"third slot":         {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0,"c":0}}]}`, "expected those of a and b"},
+		"units of nothing":   {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0},"units":{"x":1}}]}`, "expected servers up"},
+		"not a number":       {`{"parts":[{"id":"p","weights":{"a":"1"},"shares":{"a":100,"b":0}}]}`, "expected a number"},
+		"all parts in error": {`{"parts":[{"id":"p","error":{"kind":"unknown","message":"gone"}}]}`, "gone"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bundle := newPlace(t, externaltest.New(1)).open(map[string]any{"command": script(tc.result), "conditional": false, "step": 1, "testers": "header"})
+			got, err := bundle.Router.Read(t.Context(), state.Slots{})
+			if err == nil || providers.KindOf(err) != providers.Unknown || len(got.Parts) != 0 || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("reading %+v, error %v, expected unknown that says %q", got, err, tc.says)
+			}
+		})
+	}
+}
+
+// script is a program that describes itself, and answers all else with one
+// text for result.
+func script(result string) []any {
+	const text = `read -r q; id=${q#*\"id\":\"}; id=${id%%\"*}
+[ "$MANENT_REQUEST" != describe ] || set -- '{"name":"script","protocols":[1],"capabilities":["deploy","slots","scale","traffic_router"],"traits":{"unit":"percent","step":1,"testers":"header","conditional":'"$CONDITIONAL"'}}'
+printf '{"protocol":1,"id":"%s","%s":%s}' "$id" "${2-result}" "$1"`
+	return []any{"sh", "-c", "CONDITIONAL=false\n" + text, "script", result}
+}
+
+// TestConflictsAreProven: a program that says conflict has to say what it
+// found, and that has to be something else than what was expected or wanted.
+func TestConflictsAreProven(t *testing.T) {
+	cases := map[string]struct {
+		drift string
+		kind  providers.Kind
+	}{
+		"somebody else's": {`,"drift":{"part":"p","seen":{"a":93,"b":7}}`, providers.Conflict},
+		"no drift":        {"", providers.Unknown},
+		"as expected":     {`,"drift":{"part":"p","seen":{"a":100,"b":0}}`, providers.Unknown},
+		"as wanted":       {`,"drift":{"part":"p","seen":{"a":75,"b":25}}`, providers.Unknown},
+		"another part":    {`,"drift":{"part":"q","seen":{"a":93,"b":7}}`, providers.Unknown},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := script(`{"kind":"conflict","message":"changed"` + tc.drift + "}")
+			command[2] = strings.Replace(fmt.Sprint(command[2]), "CONDITIONAL=false", "CONDITIONAL=true; set -- \"$1\" error", 1)
+			command[2] = strings.Replace(fmt.Sprint(command[2]), "|| set -- '", "|| set -- x; [ \"$1\" != x ] || set -- '", 1)
+			bundle := newPlace(t, externaltest.New(1)).open(map[string]any{"command": command, "step": 1})
+			expect := router.Reading{Parts: []router.Part{{PartWeights: state.PartWeights{ID: "p", Weights: map[string]float64{"a": 100, "b": 0}}}}}
+			want := []state.PartWeights{{ID: "p", Weights: map[string]float64{"a": 75, "b": 25}}}
+			_, err := bundle.Router.Write(t.Context(), state.Slots{}, want, expect)
+			if err == nil || providers.KindOf(err) != tc.kind {
+				t.Errorf("kind %v, error %v, expected %v", providers.KindOf(err), err, tc.kind)
+			}
+			if drifted, ok := errors.AsType[*router.ErrDrifted](err); ok != (tc.kind == providers.Conflict) || ok && drifted.Seen["b"] != 7 {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}

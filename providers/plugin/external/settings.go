@@ -1,0 +1,122 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/external"
+)
+
+// Settings are the plugin's settings.
+type Settings struct {
+	Command      []string          `name:"command" required:"true" help:"the program and its arguments, [./plugin.py] or [node, plugin.js]; started without a shell, once for each request, in the workspace"`
+	Capabilities []string          `name:"capabilities" required:"true" help:"what it is used for: deploy, slots, scale, traffic_router; it has to describe itself as capable of each"`
+	Settings     map[string]string `name:"settings" help:"handed to the program in each request, as it is"`
+	Env          map[string]string `name:"env" help:"variables for the program; beside these it gets PATH, HOME, TMPDIR, LANG and MANENT_… and nothing else"`
+	Inherit      []string          `name:"inherit" help:"names of variables that it gets from manent's own environment if they are set"`
+	Secrets      map[string]string `name:"secrets" help:"NAME: name of a secret of the configuration; its value never is on a command line"`
+	SecretsIn    string            `name:"secrets_in" default:"environment" enum:"environment,request" help:"where the program finds them: variables NAME, or secrets.NAME of the request"`
+	Timeout      time.Duration     `name:"timeout" default:"15s" help:"a request without an answer by then has no known outcome; the engine itself waits 20s for any but deploy"`
+	DeployTime   time.Duration     `name:"deploy_timeout" default:"10m" help:"the same for the request deploy"`
+	Unit         string            `name:"unit" default:"percent" help:"of the router: what its weights are, as it describes them"`
+	Step         float64           `name:"step" default:"1" help:"of the router: smallest difference between two shares, percentage points"`
+	Conditional  bool              `name:"conditional" default:"false" help:"of the router: write itself refuses when the weights are not as expected; else manent reads and compares before it, which leaves a race window"`
+	Testers      string            `name:"testers" enum:"header,tag" help:"of the router: it can send testers to one slot"`
+	Plans        bool              `name:"plans" default:"false" help:"of the router: it answers plan; else its weights are percentages named a and b"`
+	PinnedFor    time.Duration     `name:"pinned_for" default:"0s" help:"of the router: clients stay this long on their slot; a retirement waits for them"`
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// used are the capabilities that a plugin's settings may declare.
+func used() []string { return []string{api.Deploys, api.Slots, api.Scales, api.Routes} }
+
+func (s Settings) check() error {
+	switch {
+	case len(s.Command) == 0 || s.Command[0] == "":
+		return errors.New("command is empty, expected a program and its arguments")
+	case strings.Contains(strings.Join(s.Command, ""), "\x00"):
+		return errors.New("command has a zero byte")
+	case s.Timeout <= 0 || s.DeployTime <= 0:
+		return fmt.Errorf("timeout is %v and deploy_timeout %v, expected more than 0", s.Timeout, s.DeployTime)
+	case s.PinnedFor < 0:
+		return fmt.Errorf("pinned_for is %v, expected 0 or more", s.PinnedFor)
+	case s.Step < 0.000001 || s.Step > 50:
+		return fmt.Errorf("step is %v, expected a number of percentage points, at most 50", s.Step)
+	}
+	for i, c := range s.Capabilities {
+		if !slices.Contains(used(), c) || slices.Contains(s.Capabilities[:i], c) {
+			return fmt.Errorf("capabilities has %q, expected each of %s at most once", c, strings.Join(used(), ", "))
+		}
+	}
+	if !s.has(api.Deploys) && !s.has(api.Routes) {
+		return fmt.Errorf("capabilities is %v, expected at least %s or %s", s.Capabilities, api.Deploys, api.Routes)
+	}
+	return s.checkVariables()
+}
+
+func (s Settings) checkVariables() error {
+	names := slices.Concat(slices.Collect(maps.Keys(s.Env)), s.Inherit)
+	if s.SecretsIn == "environment" {
+		names = slices.AppendSeq(names, maps.Keys(s.Secrets))
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		inherited := slices.Contains(s.Inherit, name) && strings.HasPrefix(name, "MANENT_RUN_")
+		switch {
+		case !variable.MatchString(name) || strings.HasPrefix(name, "MANENT_") && !inherited:
+			return fmt.Errorf("variable %q, expected letters, digits and _, and none of manent's own", name)
+		case i > 0 && names[i-1] == name:
+			return fmt.Errorf("variable %s is given twice", name)
+		case strings.Contains(s.Env[name], "\x00"):
+			return fmt.Errorf("the value of variable %s has a zero byte", name)
+		}
+	}
+	return nil
+}
+
+func (s Settings) has(capability string) bool { return slices.Contains(s.Capabilities, capability) }
+
+// environ is what the program gets of manent's environment, and what is
+// configured.
+func (s Settings) environ(getenv func(string) string) []string {
+	out := []string{}
+	for _, name := range slices.Concat([]string{"PATH", "HOME", "TMPDIR", "LANG", "SystemRoot", "TEMP"}, s.Inherit) {
+		if _, own := s.Env[name]; own || getenv == nil {
+			continue
+		}
+		if value := getenv(name); value != "" {
+			out = append(out, name+"="+value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		out = append(out, name+"="+s.Env[name])
+	}
+	return out
+}
+
+// secrets resolves the secrets for one request.
+func (s Settings) secrets(env providers.Env) func(context.Context) (map[string]string, []string, error) {
+	return func(ctx context.Context) (map[string]string, []string, error) {
+		request, variables := map[string]string{}, []string{}
+		for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
+			value, err := providers.SecretRef(s.Secrets[name]).Resolve(ctx, env)
+			if err != nil {
+				return nil, nil, fmt.Errorf("secret %s: %w", s.Secrets[name], err)
+			}
+			if s.SecretsIn == "request" {
+				request[name] = value.Reveal()
+			} else {
+				variables = append(variables, name+"="+value.Reveal())
+			}
+		}
+		return request, variables, nil
+	}
+}
