@@ -167,7 +167,8 @@ func (s *session) pause(c *call, res result) {
 	rec.Message = res.message
 	p := res.pause
 	p.Step, p.Since, p.Reason = c.step.Name, s.e.World.Now().UTC(), res.message
-	p.ID = fmt.Sprintf("%s.%d", c.step.Name, len(r.Decisions)+rec.Tries+1)
+	s.doc.Pauses++
+	p.ID = fmt.Sprintf("%s.%d", c.step.Name, s.doc.Pauses)
 	r.Pause = p
 	switch p.Kind {
 	case state.PauseApproval:

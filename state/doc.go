@@ -27,6 +27,7 @@ type Document struct {
 	Rollout *Rollout  `json:"rollout,omitempty"` // the active or the last rollout
 	History []Past    `json:"history,omitempty"` // ended rollouts, newest first, at most HistoryLimit
 	Newest  RunRef    `json:"newest,omitzero"`   // newest pipeline run that started a rollout here
+	Pauses  int       `json:"pauses,omitempty"`  // asked so far, of all rollouts: no id of a pause comes twice
 	Lease   *Lease    `json:"lease,omitempty"`   // the process that works right now
 }
 

@@ -125,7 +125,7 @@ type Intent struct {
 
 // Pause is what a person is asked.
 type Pause struct {
-	ID        string        `json:"id"`   // unique in the rollout
+	ID        string        `json:"id"`   // unique in the environment
 	Kind      string        `json:"kind"` // see the pause kinds
 	Step      string        `json:"step"`
 	Since     time.Time     `json:"since"`
