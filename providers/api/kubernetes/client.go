@@ -53,6 +53,7 @@ type Client struct {
 	mu       sync.Mutex
 	live     *connection
 	versions map[string][]string
+	hidden   map[string]bool // tokens that Hide was told
 }
 
 // connection is a kubeconfig made use of.
@@ -70,7 +71,7 @@ func New(o Options) *Client {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	return &Client{opts: o, versions: map[string][]string{}}
+	return &Client{opts: o, versions: map[string][]string{}, hidden: map[string]bool{}}
 }
 
 // Ref names an object.

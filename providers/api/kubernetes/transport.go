@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -72,18 +73,28 @@ func retryAfter(text string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, time.Hour)
 }
 
-// hide keeps a credential out of whatever is printed.
+// hide keeps a credential out of whatever is printed. It says so once for each:
+// programs give new tokens while a rollout lasts.
 func (c *Client) hide(authorization string) error {
 	words := strings.Fields(authorization)
 	if len(words) == 0 {
 		return nil
 	}
-	token := providers.NewSecret(words[len(words)-1])
-	c.redact.Add(token)
-	if c.opts.Hide == nil {
+	last := words[len(words)-1]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hidden[last] {
 		return nil
 	}
-	return c.opts.Hide(token)
+	token := providers.NewSecret(last)
+	c.redact.Add(token)
+	if c.opts.Hide != nil {
+		if err := c.opts.Hide(token); err != nil {
+			return fmt.Errorf("hide the token: %w", err)
+		}
+	}
+	c.hidden[last] = true
+	return nil
 }
 
 // lostError is an error of the way. It does not unwrap: client-go looks for a

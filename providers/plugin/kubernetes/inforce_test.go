@@ -129,8 +129,11 @@ func TestInForce(t *testing.T) {
 				receipt = nil
 			}
 			in, err := r.Settled(t.Context(), look(t, r).Weights(), receipt)
-			if err != nil || tt.err != "" {
+			switch {
+			case tt.err != "":
 				want(t, err, providers.Invalid, tt.err)
+			case err != nil:
+				t.Errorf("error %v", err)
 			}
 			if in != tt.in {
 				t.Errorf("in force %v, want %v", in, tt.in)

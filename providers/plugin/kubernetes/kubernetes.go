@@ -18,10 +18,9 @@ const name = "kubernetes"
 
 // Spec describes the plugin.
 func Spec() plugin.Spec {
-	return plugin.Spec{
-		Spec:   providers.Define(name, "Kubernetes: traffic by Gateway API or Istio.", build),
-		Traits: plugin.Traits{Router: true},
-	}
+	s := providers.Define(name, "Kubernetes: traffic by Gateway API or Istio.", build)
+	s.Unproven = "Istio's own control plane and proxies: tests ran on a real API server with its definitions"
+	return plugin.Spec{Spec: s, Traits: plugin.Traits{Router: true}}
 }
 
 func build(env providers.Env, s Settings) (plugin.Bundle, error) {
