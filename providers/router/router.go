@@ -114,6 +114,10 @@ type Traits struct {
 	Conditional bool    // the system itself refuses a stale write; else a race window is left
 	Testers     string  // "header", "tag" or ""
 	OnTargets   bool    // the slots are groups of the environment's targets
+
+	// Instead are settings that say where the slots are instead: with one of
+	// them the slots are not groups of targets.
+	Instead []string
 }
 
 // Spec describes one router.

@@ -56,6 +56,9 @@ type RouterTraits struct {
 
 	// OnTargets says that the slots are groups of the environment's targets.
 	OnTargets bool
+	// Instead are settings that say where the slots are instead: with one of
+	// them the slots are not groups of targets.
+	Instead []string
 	// Reach says, without asking the router, whether it can give a slot a
 	// share within a tolerance (points), with these targets all in service:
 	// an error with a hint where it cannot. nil where only the router knows.

@@ -31,20 +31,35 @@ func (c *checker) router(r Router) {
 }
 
 // onTargets checks that both slots have targets, and that they can share the
-// traffic as planned.
+// traffic as planned; or that the slots are in one place only.
 func (c *checker) onTargets(r Router, e RouterEntry) {
 	slots := map[string]int{}
 	for _, t := range c.cfg.Targets {
 		slots[t.Labels["slot"]]++
 	}
+	for _, name := range e.Instead {
+		if _, given := r.Settings[name]; !given {
+			continue
+		}
+		if slots["a"]+slots["b"] > 0 {
+			c.wrong("traffic.router.settings."+name, "leave out either "+strings.Join(e.Instead, " and ")+", or the label slot of the targets",
+				"%s and targets with a label slot both say where the slots are", name)
+		}
+		return
+	}
 	for _, slot := range []string{"a", "b"} {
 		if slots[slot] == 0 {
 			c.wrong("targets", fmt.Sprintf("give the label slot: %s to the targets of that slot", slot),
-				"no target has the label slot: %s, and router %s moves traffic between targets", slot, r.Provider)
+				"no target has the label slot: %s, and router %s moves traffic between targets%s", slot, r.Provider, orElse(e.Instead))
 			return
 		}
 	}
 	if e.Reach == nil {
+		return
+	}
+	// Nothing is out of reach here but what cannot work with these targets.
+	if hint, err := e.Reach(r.Settings, c.cfg.Targets, "a", 0, 100); err != nil {
+		c.wrong("traffic.router.settings", hint, "%v", err)
 		return
 	}
 	for i, share := range c.cfg.Rollout.Traffic.Steps {
@@ -55,6 +70,14 @@ func (c *checker) onTargets(r Router, e RouterEntry) {
 			}
 		}
 	}
+}
+
+// orElse names the settings that would do instead of targets.
+func orElse(settings []string) string {
+	if len(settings) == 0 {
+		return ""
+	}
+	return " unless it has " + strings.Join(settings, " and ")
 }
 
 func (c *checker) pool(p Pool) {

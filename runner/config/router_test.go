@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/manent/action/providers"
 )
 
 // TestTestersFitTheRouter has a plugin that brings its own router, once of
@@ -61,22 +63,33 @@ func TestRouterOfPrefersTheEnvironments(t *testing.T) {
 func TestSlotsOnTargets(t *testing.T) {
 	const hosts = "targets: [{host: x, labels: {slot: a}}, {host: y, labels: {slot: b}}]\n"
 	reach := func(_ map[string]any, targets []Target, slot string, share, _ float64) (string, error) {
+		if targets[0].Host == "nobody" {
+			return "give it one", errors.New("nobody has no port")
+		}
 		if len(targets) == 2 && slot == "b" && share < 10 {
 			return "the smallest share here is 10 %", errors.New("5 % is out of reach")
 		}
 		return "", nil
 	}
-	tests := []struct{ name, targets, steps, want string }{
-		{"both slots", hosts, "[10, 100]", ""},
-		{"out of reach", hosts, "[5, 100]", "p.yml:4:29: rollout.traffic.steps[0]: with slot b as the candidate: 5 % is out of reach"},
-		{"no slot b", "targets: [{host: x, labels: {slot: a}}]\n", "[10, 100]", "no target has the label slot: b, and router balancer moves traffic between targets"},
-		{"no targets", "", "[10, 100]", "no target has the label slot: a"},
+	instead := "instead: x"
+	tests := []struct{ name, targets, settings, steps, want string }{
+		{"both slots", hosts, "", "[10, 100]", ""},
+		{"out of reach", hosts, "", "[5, 100]", "p.yml:4:29: rollout.traffic.steps[0]: with slot b as the candidate: 5 % is out of reach"},
+		{"no slot b", "targets: [{host: x, labels: {slot: a}}]\n", "", "[10, 100]", "no target has the label slot: b, and router balancer moves traffic between targets unless it has instead"},
+		{"no targets", "", "", "[10, 100]", "no target has the label slot: a"},
+		{"settings do not fit the targets", strings.Replace(hosts, "host: x", "host: nobody", 1), "", "[10, 100]", "traffic.router.settings: nobody has no port"},
+		{"settings instead", "", instead, "[5, 100]", ""},
+		{"settings and other targets", "targets: [{host: x}]\n", instead, "[5, 100]", ""},
+		{"settings and targets", hosts, instead, "[10, 100]", "traffic.router.settings.instead: instead and targets with a label slot both say where the slots are"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cat := testCatalog()
-			cat.Routers = Put(cat.Routers, RouterEntry{Entry: Entry{Name: "balancer", InBuild: true}, RouterTraits: RouterTraits{OnTargets: true, Reach: reach}})
-			text := tt.targets + "plugin: {name: exec, settings: {deploy: ./deploy.sh}}\ntraffic: {router: {provider: balancer}}\nrollout: {traffic: {steps: " + tt.steps + "}}"
+			cat.Routers = Put(cat.Routers, RouterEntry{
+				Entry:        Entry{Name: "balancer", InBuild: true, Fields: []providers.Field{{Name: "instead", Type: "string"}}},
+				RouterTraits: RouterTraits{OnTargets: true, Instead: []string{"instead"}, Reach: reach},
+			})
+			text := tt.targets + "plugin: {name: exec, settings: {deploy: ./deploy.sh}}\ntraffic: {router: {provider: balancer, settings: {" + tt.settings + "}}}\nrollout: {traffic: {steps: " + tt.steps + "}}"
 			_, problems := Parse(Source{"p.yml", []byte(text)}, nil, Options{Anonymous: true, Catalog: cat})
 			err := problems.Err()
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

@@ -57,7 +57,7 @@ func (a *app) generateNginx(f nginxFlags) (view, error) {
 	if r == nil || r.Provider != "nginx" {
 		return view{}, usage("set traffic.router.provider to nginx", "%s has no router nginx", a.file)
 	}
-	g, err := wire.Nginx(r.Settings)
+	g, err := wire.Nginx(r.Settings, cfg.Targets)
 	if err != nil {
 		return view{}, err
 	}

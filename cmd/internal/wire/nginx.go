@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/manent/action/providers/router/nginx"
+import (
+	"github.com/manent/action/providers/router/nginx"
+	"github.com/manent/action/runner/config"
+)
 
 // NginxFiles are what manent generate nginx prints.
 type NginxFiles struct {
@@ -10,8 +13,9 @@ type NginxFiles struct {
 	Empty   string `json:"empty"`   // or before a first release
 }
 
-// Nginx returns them for the settings of a router.
-func Nginx(settings map[string]any) (NginxFiles, error) {
-	g, err := nginx.Generate(settings)
+// Nginx returns them for the settings of a router, and the targets, which may
+// be its servers.
+func Nginx(settings map[string]any, configured []config.Target) (NginxFiles, error) {
+	g, err := nginx.Generate(settings, targets(configured))
 	return NginxFiles(g), err
 }

@@ -89,7 +89,7 @@ func routerEntry(env providers.Env, s router.Spec) config.RouterEntry {
 		Entry: entry(env, s.Spec),
 		RouterTraits: config.RouterTraits{
 			Step: s.Traits.Step, Conditional: s.Traits.Conditional, Testers: s.Traits.Testers,
-			OnTargets: s.Traits.OnTargets, Reach: reach(env, s),
+			OnTargets: s.Traits.OnTargets, Instead: s.Traits.Instead, Reach: reach(env, s),
 			Pinned: func(settings map[string]any) time.Duration {
 				r, err := s.Build(env, settings)
 				if sticky, ok := r.(router.Sticky); ok && err == nil {

@@ -12,6 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/manent/action/providers"
@@ -73,6 +76,26 @@ func (a Access) Check() error {
 		return errors.New("known_hosts is missing: host keys are always verified")
 	case a.Port < 1 || a.Port > 65535:
 		return fmt.Errorf("ssh_port %d, expected 1–65535", a.Port)
+	}
+	return nil
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// CheckNames refuses names that Open does not take, and those that are there
+// twice. setting is where they are from.
+func CheckNames(setting string, names []string) error {
+	for i, name := range names {
+		bare := name
+		if h, _, err := net.SplitHostPort(name); err == nil {
+			bare = h
+		}
+		if _, err := netip.ParseAddr(bare); err != nil && !hostName.MatchString(bare) {
+			return fmt.Errorf("%s: %q, expected a host, or host:port", setting, name)
+		}
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("%s: %q is there twice", setting, name)
+		}
 	}
 	return nil
 }

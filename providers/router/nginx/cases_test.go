@@ -244,7 +244,7 @@ func TestUnfinishedIsFinished(t *testing.T) {
 func TestFirstRelease(t *testing.T) {
 	for _, mode := range []string{split.Hashed, split.Weighted} {
 		s := settings(mode, nil)
-		g, err := Generate(s)
+		g, err := Generate(s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/manent/action/state"
 )
 
+const noServers = "give slot_a and slot_b, or targets with the labels slot: a and slot: b"
+
 // Generated is what manent generate nginx prints.
 type Generated struct {
 	Once    string // for the http block, put there by hand
@@ -17,14 +19,17 @@ type Generated struct {
 	Empty   string // or this, before a first release: no slot serves, requests get 503
 }
 
-// Generate writes the configuration for a router's settings. It does no I/O
-// and gives the same text each time.
-func Generate(settings map[string]any) (Generated, error) {
-	built, err := Spec().Build(providers.Env{}, settings)
+// Generate writes the configuration for a router's settings and the targets,
+// which may be its servers. It does no I/O and gives the same text each time.
+func Generate(settings map[string]any, targets []providers.Target) (Generated, error) {
+	built, err := Spec().Build(providers.Env{Targets: targets}, settings)
 	if err != nil {
 		return Generated{}, err
 	}
 	s := built.(*Router).settings
+	if err := s.setup().Check(); err != nil {
+		return Generated{}, &providers.Fault{Provider: "nginx", Op: "generate", Kind: providers.Invalid, Err: err, Hint: noServers}
+	}
 	status, err := url.Parse(s.StatusURL)
 	if err != nil {
 		return Generated{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -46,7 +47,7 @@ func (r *Router) on(ctx context.Context, hosts *host.Group, op, id string, do fu
 	if err == nil {
 		err = do(ctx, instance{Router: r, host: h, id: id})
 	}
-	return named(op+" on "+id, err)
+	return router.Named("nginx", op+" on "+id, err)
 }
 
 func (i instance) server() nginx.Server {
@@ -92,26 +93,19 @@ type job struct {
 
 // jobs checks what is wanted before anything is touched.
 func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) ([]job, error) {
-	known := map[string]bool{}
-	for _, id := range r.settings.parts() {
-		known[id] = true
-	}
 	jobs := make([]job, 0, len(want))
 	for _, p := range want {
 		share, err := split.ShareOf(p.Weights)
-		if !known[p.ID] {
+		if err == nil {
+			err = r.settings.setup().Check() // there may be no servers
+		}
+		if !slices.Contains(r.settings.parts(), p.ID) {
 			err = fmt.Errorf("there is no such instance, expected one of %v", r.settings.parts())
 		}
 		if err != nil {
 			return nil, &providers.Fault{Provider: "nginx", Op: "write on " + p.ID, Kind: providers.Invalid, Err: err}
 		}
-		j := job{slots: slots, want: p, share: share}
-		for k := range expect.Parts {
-			if expect.Parts[k].ID == p.ID {
-				j.expect = &expect.Parts[k]
-			}
-		}
-		jobs = append(jobs, j)
+		jobs = append(jobs, job{slots: slots, want: p, share: share, expect: expect.Part(p.ID)})
 	}
 	return jobs, nil
 }

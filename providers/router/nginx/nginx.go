@@ -14,7 +14,6 @@ package nginx
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strings"
 	"time"
 
@@ -37,8 +36,9 @@ var (
 type Settings struct {
 	IncludeFile   string              `name:"include_file" required:"true" help:"absolute path of the file manent owns, included in the http block"`
 	Mode          string              `name:"mode" default:"split_clients" enum:"split_clients,weight" help:"split_clients: a user stays in a slot; weight: exact share of requests, in turns"`
-	SlotA         []string            `name:"slot_a" required:"true" help:"servers of slot a, host:port; addresses in mode weight"`
-	SlotB         []string            `name:"slot_b" required:"true" help:"servers of slot b, host:port; addresses in mode weight"`
+	SlotA         []string            `name:"slot_a" help:"servers of slot a, host:port; addresses in mode weight; left out with slot_b, the targets with a label slot: a or b are the servers"`
+	SlotB         []string            `name:"slot_b" help:"servers of slot b, likewise"`
+	Member        string              `name:"member" default:"{host}:{port}" help:"a target's server, where the targets are the servers: {host}, {port} and {label.<name>} are replaced"`
 	Key           string              `name:"key" default:"$http_x_user_id" help:"variables that name the user, for split_clients and the log; while they are empty, address and user agent do"`
 	Header        string              `name:"header" default:"x-canary" help:"testers' request header where the rollout names none"`
 	Prefix        string              `name:"prefix" default:"manent" help:"prefix of variables and upstreams; one for each environment of an instance"`
@@ -60,8 +60,11 @@ type Settings struct {
 // Spec describes the router.
 func Spec() router.Spec {
 	return router.Spec{
-		Spec:   spec(),
-		Traits: router.Traits{Unit: "percent", Step: 0.01, Conditional: true, Testers: "header"},
+		Spec: spec(),
+		Traits: router.Traits{
+			Unit: "percent", Step: 0.01, Conditional: true, Testers: "header",
+			OnTargets: true, Instead: []string{"slot_a", "slot_b"},
+		},
 	}
 }
 
@@ -80,7 +83,11 @@ type Router struct {
 }
 
 func build(env providers.Env, s Settings) (router.Router, error) {
-	if err := s.check(); err != nil {
+	err := s.fromTargets(env.Targets)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
 		return nil, &providers.Fault{Provider: "nginx", Op: "settings", Kind: providers.Invalid, Err: err}
 	}
 	r := &Router{settings: s, nonce: rand.Text, log: env.Log}
@@ -167,7 +174,7 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 		}
 		receipt[jobs[i].want.ID] = jobs[i].generation
 	}
-	return receipt, join(problems)
+	return receipt, router.Join(problems)
 }
 
 // Settled implements router.Router: the file has the weights, and every one of
@@ -196,7 +203,7 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
 	parts, got, err := router.Percent(slot, share, 0.01, tolerance, seen)
 	if err != nil {
-		return nil, 0, named("plan", err)
+		return nil, 0, router.Named("nginx", "plan", err)
 	}
 	return parts, got, nil
 }
@@ -209,7 +216,11 @@ func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot,
 		match.Header = r.settings.Header
 	}
 	t := split.Testers{Header: strings.ToLower(match.Header), Value: match.Value, Slot: slot}
-	if err := t.Check(); err != nil {
+	err := t.Check()
+	if err == nil {
+		err = r.settings.setup().Check() // there may be no servers
+	}
+	if err != nil {
 		return router.Access{}, &providers.Fault{Provider: "nginx", Op: "testers", Kind: providers.Invalid, Err: err}
 	}
 	access := router.Access{Header: map[string]string{t.Header: t.Value}}
@@ -227,7 +238,7 @@ func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot,
 			problems = append(problems, err)
 		}
 	}
-	return access, join(problems)
+	return access, router.Join(problems)
 }
 
 // PinnedFor implements router.Sticky. It is the life of the cookie although a
@@ -237,24 +248,4 @@ func (r *Router) PinnedFor() time.Duration {
 		return 0
 	}
 	return r.settings.CookieExpires
-}
-
-// named makes an error this router's, with what was done.
-func named(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &providers.Fault{Provider: "nginx", Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
-}
-
-// join makes one error of several; it is of the first one's kind.
-func join(problems []error) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	all := problems[0]
-	for _, p := range problems[1:] {
-		all = fmt.Errorf("%w; %w", all, p)
-	}
-	return all
 }

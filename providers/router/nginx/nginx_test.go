@@ -111,7 +111,7 @@ func (w *world) router(t *testing.T, settings map[string]any) *Router {
 
 func initial(t *testing.T, settings map[string]any) string {
 	t.Helper()
-	g, err := Generate(settings)
+	g, err := Generate(settings, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func newPeer(t *testing.T, mode string, workers int) *peer {
 
 func (p *peer) generate(t *testing.T) Generated {
 	t.Helper()
-	g, err := Generate(p.settings)
+	g, err := Generate(p.settings, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func sshHarness(t *testing.T, mode string) routertest.Harness {
 	peers := map[string]*peer{"lb1": newPeer(t, mode, 2), "lb2": newPeer(t, mode, 2)}
 	daemons := map[string]*sshdtest.Server{"lb1": sshdtest.Start(t), "lb2": sshdtest.Start(t)}
 	common := settings(mode, map[string]any{"slot_a": peers["lb1"].a.Address, "slot_b": peers["lb1"].b.Address})
-	g, err := Generate(common)
+	g, err := Generate(common, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package nginx
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"path"
 	"regexp"
 	"slices"
@@ -12,14 +10,13 @@ import (
 	"time"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/host"
 	"github.com/manent/action/providers/api/nginx/split"
+	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
 
-var (
-	filePath = regexp.MustCompile(`^/[A-Za-z0-9._/@+-]+$`)
-	hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-)
+var filePath = regexp.MustCompile(`^/[A-Za-z0-9._/@+-]+$`)
 
 // check refuses settings that cannot work, before anything is done.
 func (s Settings) check() error {
@@ -36,10 +33,34 @@ func (s Settings) check() error {
 	if err := (split.Testers{Header: s.Header, Value: "always"}).Check(); err != nil {
 		return err
 	}
-	if err := s.setup().Check(); err != nil {
-		return err
+	if s.SlotA != nil || s.SlotB != nil {
+		if err := s.setup().Check(); err != nil {
+			return err
+		}
 	}
 	return s.checkReach()
+}
+
+// fromTargets makes the targets of each slot its servers, unless the settings
+// name them. Neither is known while settings are checked by themselves.
+func (s *Settings) fromTargets(targets []providers.Target) error {
+	given := s.SlotA != nil || s.SlotB != nil
+	slotted := slices.ContainsFunc(targets, func(t providers.Target) bool { return t.Labels["slot"] != "" })
+	switch {
+	case given && slotted:
+		return errors.New("slot_a and slot_b are there, and targets have a label slot: leave one of both out")
+	case given || len(targets) == 0:
+		return nil
+	}
+	members, err := router.Members(s.Member, targets)
+	for _, m := range members {
+		if m.Slot == state.SlotA {
+			s.SlotA = append(s.SlotA, m.Name)
+		} else {
+			s.SlotB = append(s.SlotB, m.Name)
+		}
+	}
+	return err
 }
 
 // checkReach checks how the instances are reached.
@@ -55,17 +76,8 @@ func (s Settings) checkReach() error {
 	if len(s.Hosts) == 0 {
 		return nil
 	}
-	for i, name := range s.Hosts {
-		bare := name
-		if h, _, err := net.SplitHostPort(name); err == nil {
-			bare = h
-		}
-		if _, err := netip.ParseAddr(bare); err != nil && !hostName.MatchString(bare) {
-			return fmt.Errorf("lb_hosts: %q, expected a host, or host:port", name)
-		}
-		if slices.Contains(s.Hosts[:i], name) {
-			return fmt.Errorf("lb_hosts: %q is there twice", name)
-		}
+	if err := host.CheckNames("lb_hosts", s.Hosts); err != nil {
+		return err
 	}
 	return s.access().Check()
 }

@@ -35,7 +35,7 @@ func (i instance) look(ctx context.Context) (view, error) {
 		return view{}, err
 	}
 	v := divide(servers, i.members)
-	v.unfit = fault("upstream at "+i.id, v.unfit)
+	v.unfit = router.Named(name, "upstream at "+i.id, v.unfit)
 	return v, nil
 }
 
@@ -69,15 +69,9 @@ func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router
 			err = r.checkWeights(w.Weights)
 		}
 		if err != nil {
-			return nil, fault("write weights at "+w.ID, err)
+			return nil, router.Named(name, "write weights at "+w.ID, err)
 		}
-		j := job{instance: i, want: w, slot: slots.Candidate}
-		for k := range expect.Parts {
-			if expect.Parts[k].ID == w.ID {
-				j.expect = &expect.Parts[k]
-			}
-		}
-		out = append(out, j)
+		out = append(out, job{instance: i, want: w, slot: slots.Candidate, expect: expect.Part(w.ID)})
 	}
 	return out, nil
 }

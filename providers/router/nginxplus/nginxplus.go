@@ -144,7 +144,7 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 		}
 		receipt[jobs[i].id] = "written"
 	}
-	return receipt, join(problems)
+	return receipt, router.Join(problems)
 }
 
 // Settled implements router.Router: workers share what the API shows.
@@ -156,7 +156,7 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 	for _, w := range want {
 		i, err := r.instance(w.ID)
 		if err != nil {
-			return false, fault("prove weights", err)
+			return false, router.Named(name, "prove weights", err)
 		}
 		if v, err := i.look(ctx); err != nil || !v.has(w.Weights) {
 			return false, err
@@ -168,13 +168,13 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 // Plan implements router.Planner.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
 	parts, got, err := router.PlanMembers(r.members, slot, share, tolerance, units(), seen)
-	return parts, got, fault("", err)
+	return parts, got, router.Named(name, "", err)
 }
 
 // Reach implements router.Reacher.
 func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
 	_, _, err := router.SolveMembers(r.members, nil, slot, share, tolerance, units())
-	return fault("", err)
+	return router.Named(name, "", err)
 }
 
 // PinnedFor implements router.Sticky.

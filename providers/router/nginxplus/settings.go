@@ -12,6 +12,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/httpx"
+	"github.com/manent/action/providers/router"
 )
 
 func (s Settings) check() error {
@@ -60,18 +61,18 @@ type basicKey struct{}
 // into the context of a call.
 func (r *Router) connect(ctx context.Context) (context.Context, error) {
 	if len(r.members) == 0 {
-		return nil, fault("", invalid(errors.New("the environment has no targets"), "give it targets with the labels slot: a and slot: b"))
+		return nil, router.Named(name, "", invalid(errors.New("the environment has no targets"), "give it targets with the labels slot: a and slot: b"))
 	}
 	secret, err := r.settings.Credentials.Resolve(ctx, r.env)
 	if err != nil {
-		return nil, fault("credentials_secret", err)
+		return nil, router.Named(name, "credentials_secret", err)
 	}
 	if secret.Empty() {
 		return ctx, nil
 	}
 	user, password, ok := strings.Cut(strings.TrimSpace(secret.Reveal()), ":")
 	if !ok || user == "" {
-		return nil, fault("", invalid(fmt.Errorf("secret %s is not user:password", r.settings.Credentials), ""))
+		return nil, router.Named(name, "", invalid(fmt.Errorf("secret %s is not user:password", r.settings.Credentials), ""))
 	}
 	return context.WithValue(ctx, basicKey{}, basic{user, password}), nil
 }
@@ -81,4 +82,8 @@ func authenticate(req *http.Request) error {
 		req.SetBasicAuth(b.user, b.password)
 	}
 	return nil
+}
+
+func invalid(err error, hint string) error {
+	return &providers.Fault{Kind: providers.Invalid, Err: err, Hint: hint}
 }

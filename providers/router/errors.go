@@ -1,0 +1,38 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/manent/action/providers"
+)
+
+// Named makes an error the named router's, with what was done; nil stays nil.
+func Named(router, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &providers.Fault{Provider: router, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+}
+
+// Join makes one error of the parts' errors, on one line. It is of the first
+// one's kind.
+func Join(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	all := problems[0]
+	for _, p := range problems[1:] {
+		all = fmt.Errorf("%w; %w", all, p)
+	}
+	return all
+}
+
+// Part returns the part with this id, nil when the reading has none.
+func (r Reading) Part(id string) *Part {
+	for i := range r.Parts {
+		if r.Parts[i].ID == id {
+			return &r.Parts[i]
+		}
+	}
+	return nil
+}
