@@ -72,6 +72,7 @@ include:
       config: envconfig/shop/web/prod.yml
       rollout: .gitlab/manent-web-prod.rollout.yml
       image: example.test/ops/manent:1.0.0
+      state: project
       name: web
 `)
 	p.commit()

@@ -9,6 +9,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -102,6 +103,7 @@ type view struct {
 	Variables             []string // of these logins
 	StateVariables        []string // of those of the state alone
 	InRepo                bool     // the state is a ref of this repository
+	StateSecrets          []string // of Secrets, those that the state takes: all that jobs without secrets get
 	Digest                string
 	OnCancel              string
 	Orphan                string
@@ -116,7 +118,7 @@ func viewOf(e Environment, bad func(string) string) (view, error) {
 	}
 	v := view{
 		Environment: e, Key: e.Config.Key(), Name: e.Config.Environment, File: e.File, Digest: digest,
-		Slug: slug(e.Config.Application + "-" + e.Config.Environment), InRepo: e.Config.State == "" || e.Config.State == "git",
+		Slug: slug(e.Config.Application + "-" + e.Config.Environment), InRepo: inRepo(e.Config.State),
 		OnCancel: e.Config.Rollout.OnCancel, Orphan: e.Config.Rollout.OrphanAfter.String(),
 		Scaledown: e.Config.Rollout.Traffic.ScaleDownDelay.Std(),
 	}
@@ -136,14 +138,33 @@ func viewOf(e Environment, bad func(string) string) (view, error) {
 			v.Reviews = append(v.Reviews, ReviewEnvironment(v.Name, s.Name))
 		}
 	}
-	for _, s := range e.Config.Secrets {
-		if name, ok := strings.CutPrefix(s.Ref, "env:"); ok {
-			v.Secrets = append(v.Secrets, name)
-		}
-	}
+	v.Secrets, v.StateSecrets = secretsOf(e.Config)
 	v.Logins = loginsOf(e.Config)
 	v.Variables, v.StateVariables = variables(v.Logins, v.Secrets), variables(needed(stateUse(e.Config)), v.Secrets)
 	return v, nil
+}
+
+// inRepo reports whether a state is a ref of the repository that the pipeline
+// is of: that of the checkout's origin.
+func inRepo(address string) bool {
+	return slices.Contains([]string{"", "git", "git:origin"}, address)
+}
+
+// gitToken holds the token for a Git remote, see docs/security.md.
+const gitToken = "MANENT_GIT_TOKEN" //nolint:gosec // a name, no secret
+
+// secretsOf are the environment variables with secrets, each once, and those of
+// them that the state takes: a repository elsewhere asks for a token of its own.
+func secretsOf(cfg config.Config) (all, state []string) {
+	if rest, ok := strings.CutPrefix(cfg.State, "git:"); ok && (strings.HasPrefix(rest, "https://") || strings.HasPrefix(rest, "http://")) {
+		state = []string{gitToken}
+	}
+	for _, s := range cfg.Secrets {
+		if name, ok := strings.CutPrefix(s.Ref, "env:"); ok && !slices.Contains(append(all, state...), name) {
+			all = append(all, name)
+		}
+	}
+	return append(all, state...), state
 }
 
 // views are all environments, which must not get in each other's way.

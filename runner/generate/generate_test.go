@@ -52,6 +52,9 @@ func inCloud(c *config.Config) {
 	c.Secrets = append(c.Secrets, config.Secret{Name: "haproxy", Ref: "aws-sm:shop/haproxy#password"}, config.Secret{Name: "hook", Ref: "vault:secret/data/shop#hook"})
 }
 
+// elsewhere keeps the state in a repository of its own.
+func elsewhere(c *config.Config) { c.State = "git:https://git.example.test/ops/state.git" }
+
 func byResume(c *config.Config) { c.Rollout.Wait = "resume" }
 
 // cases are the pipelines whose files are kept in testdata.
@@ -75,6 +78,7 @@ func cases(t testing.TB) map[string][]File {
 	github("queue", func(o *GitHubOptions) { o.Queue, o.Release = "max", "" }, canary)
 	github("long", nil, read(t, "canary", long))
 	github("cloud", nil, read(t, "canary", inCloud))
+	github("elsewhere", nil, read(t, "canary", elsewhere))
 	github("dispatch", func(o *GitHubOptions) { o.Mode, o.Schedule = Dispatch, "*/5 * * * *" }, read(t, "canary", byResume), read(t, "bluegreen", byResume))
 	gitlab := func(name string, change func(*GitLabOptions), envs ...Environment) {
 		files, err := GitLab(envs, gitlabOptions(change))
@@ -90,6 +94,7 @@ func cases(t testing.TB) map[string][]File {
 	gitlab("segment", func(o *GitLabOptions) { o.Granularity = PerSegment }, canary)
 	gitlab("step", func(o *GitLabOptions) { o.Granularity = PerStep }, canary)
 	gitlab("cloud", nil, read(t, "canary", inCloud))
+	gitlab("elsewhere", nil, read(t, "canary", elsewhere))
 	gitlab("long", nil, read(t, "canary", long))
 	return all
 }

@@ -26,6 +26,7 @@ type gitlab struct {
 	Child  string // path of the child pipeline's file
 	Delay  string // of the retire job
 	Stages []string
+	State  string // where it is said to be: the component's input
 }
 
 // GitLab generates two files for each environment: one to be included, whose
@@ -89,7 +90,7 @@ func Component() (File, error) {
 	in := func(name string) string { return "$[[ inputs." + name + " ]]" }
 	o := gitlab{
 		GitLabOptions: GitLabOptions{MaxTime: 150 * time.Minute, Image: in("image")},
-		Child:         in("rollout"), Delay: in("retire-after"),
+		Child:         in("rollout"), Delay: in("retire-after"), State: in("state"),
 	}
 	v := view{Key: in("key"), Name: in("environment"), File: in("config"), Slug: in("name")}
 	text, err := write("gitlab-component.tmpl", page{View: v, Opts: o})

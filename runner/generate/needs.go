@@ -14,7 +14,7 @@ const (
 // Needed is an environment of the platform that generated files name.
 type Needed struct {
 	Name     string
-	Approval bool     // its reviewers answer a planned approval; it holds no secrets
+	Approval bool     // its reviewers answer a planned approval; it holds no secrets but the state's
 	Secrets  []string // that its jobs read, sorted
 }
 
@@ -44,7 +44,7 @@ func GitHubNeeds(envs []Environment) ([]Needed, error) {
 			continue
 		}
 		for _, name := range v.Reviews {
-			out = need(out, Needed{Name: name, Approval: true})
+			out = need(out, Needed{Name: name, Approval: true, Secrets: v.StateSecrets})
 		}
 	}
 	return out, nil

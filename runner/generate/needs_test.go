@@ -22,7 +22,7 @@ func TestSetupMakesWhatFilesName(t *testing.T) {
 	all := cases(t)
 	for name, envs := range map[string][]Environment{
 		"canary": {read(t, "canary", nil)}, "bluegreen": {read(t, "bluegreen", nil)}, "waves": {read(t, "waves", nil)}, "inplace": {read(t, "pool", nil)},
-		"segment": {read(t, "canary", nil)}, "step": {read(t, "canary", nil)}, "queue": {read(t, "canary", nil)}, "long": {read(t, "canary", long)}, "cloud": {read(t, "canary", inCloud)}, "dispatch": resumed,
+		"segment": {read(t, "canary", nil)}, "step": {read(t, "canary", nil)}, "queue": {read(t, "canary", nil)}, "long": {read(t, "canary", long)}, "cloud": {read(t, "canary", inCloud)}, "elsewhere": {read(t, "canary", elsewhere)}, "dispatch": resumed,
 	} {
 		files := all["github-"+name]
 		delete(all, "github-"+name)
@@ -40,7 +40,7 @@ func TestSetupMakesWhatFilesName(t *testing.T) {
 	}
 	for name, env := range map[string]Environment{
 		"canary": read(t, "canary", nil), "bluegreen": read(t, "bluegreen", nil), "waves": read(t, "waves", nil), "inplace": read(t, "pool", nil),
-		"step": read(t, "canary", nil), "segment": read(t, "canary", nil), "long": read(t, "canary", long), "cloud": read(t, "canary", inCloud),
+		"step": read(t, "canary", nil), "segment": read(t, "canary", nil), "long": read(t, "canary", long), "cloud": read(t, "canary", inCloud), "elsewhere": read(t, "canary", elsewhere),
 	} {
 		files := all["gitlab-"+name]
 		delete(all, "gitlab-"+name)

@@ -215,7 +215,7 @@ func TestGitLabSchema(t *testing.T) {
 	include := `
 include:
   - local: templates/rollout.yml
-    inputs: {key: shop/web/prod, environment: prod, config: envconfig/shop/web/prod.yml, rollout: child.yml, image: example.test/manent}
+    inputs: {key: shop/web/prod, environment: prod, config: envconfig/shop/web/prod.yml, rollout: child.yml, image: example.test/manent, state: project}
 `
 	child := File{Path: "child.yml", Text: "a: {script: [x]}\n"}
 	out, err := run(t, repository(t, []File{{Path: ".gitlab-ci.yml", Text: include}, component, child}), local, "--list-all")
