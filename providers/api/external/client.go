@@ -51,6 +51,8 @@ type Call struct {
 	Timeout time.Duration
 	Vars    map[string]string // MANENT_… variables for its environment
 	Log     func(line string) // takes what it logs; may be nil
+
+	Protocol int // 0 for this build's; another to see what a program makes of it
 }
 
 // Do asks and returns the result, which is of the type T that Methods names.
@@ -64,7 +66,7 @@ func Do[T any](ctx context.Context, c *Client, call Call) (T, error) {
 		return none, c.fault(call.Method, providers.Unavailable, err)
 	}
 	request := Request{
-		Protocol: Protocol, ID: id, Request: call.Method, Params: call.Params,
+		Protocol: cmp.Or(call.Protocol, Protocol), ID: id, Request: call.Method, Params: call.Params,
 		Settings: c.opts.Settings, Targets: c.opts.Targets,
 	}
 	reply, err := c.send(ctx, call, request)
@@ -98,7 +100,7 @@ func (c *Client) send(ctx context.Context, call Call, request Request) (process.
 	if err != nil {
 		return process.Reply{}, c.fault(call.Method, providers.Invalid, err)
 	}
-	return c.Raw(ctx, call, env, append(data, '\n'))
+	return c.start(ctx, call, env, append(data, '\n'))
 }
 
 // environ adds the secrets and variables of a call.
@@ -122,7 +124,15 @@ func (c *Client) environ(ctx context.Context, call Call, request *Request) ([]st
 }
 
 // Raw starts the program with any input, for tests of what it makes of it.
-func (c *Client) Raw(ctx context.Context, call Call, env []string, in []byte) (process.Reply, error) {
+func (c *Client) Raw(ctx context.Context, call Call, in []byte) (process.Reply, error) {
+	env, err := c.environ(ctx, call, &Request{})
+	if err != nil {
+		return process.Reply{}, err
+	}
+	return c.start(ctx, call, env, in)
+}
+
+func (c *Client) start(ctx context.Context, call Call, env []string, in []byte) (process.Reply, error) {
 	return process.Ask(ctx, process.Program{
 		Provider: c.opts.Provider, Name: "request " + call.Method, Args: c.opts.Command, Dir: c.opts.Dir, Env: env,
 		In: in, Limit: MaxAnswer, Timeout: call.Timeout, Log: call.Log, Secrets: c.opts.Redactor, Grace: c.opts.Grace,

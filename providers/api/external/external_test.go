@@ -52,7 +52,7 @@ type bench struct {
 func newBench(t *testing.T, w externaltest.World) *bench {
 	t.Helper()
 	b := &bench{T: t, dir: t.TempDir()}
-	w.Secret = secret
+	w.Spills = secret
 	if err := externaltest.Put(b.dir, w); err != nil {
 		t.Fatal(err)
 	}

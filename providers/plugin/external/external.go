@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -99,6 +98,13 @@ func (p *Program) Bundle() plugin.Bundle {
 	return b
 }
 
+// traits are what the program has to say of its router.
+func (s Settings) traits() api.Traits {
+	return api.Traits{
+		Unit: s.Unit, Step: s.Step, Conditional: s.Conditional, Testers: s.Testers, Plans: s.Plans, PinnedFor: s.PinnedFor.String(),
+	}
+}
+
 // RouterTraits are those of the program's router.
 func (s Settings) RouterTraits() router.Traits {
 	step := s.Step
@@ -134,7 +140,7 @@ func (p *Program) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if problems := p.Settings.differences(d); len(problems) > 0 {
+	if problems := d.Differences(p.Settings.Capabilities, p.Settings.traits()); len(problems) > 0 {
 		p.wrong = &providers.Fault{
 			Provider: name, Op: "request " + api.Describe, Kind: providers.Invalid,
 			Err:  fmt.Errorf("program %q is not what the settings say: %s", d.Name, strings.Join(problems, "; ")),
@@ -148,46 +154,6 @@ func (p *Program) Check(ctx context.Context) error {
 // Describe asks the program what it is.
 func (p *Program) Describe(ctx context.Context) (api.Description, error) {
 	return api.Do[api.Description](ctx, p.Client, api.Call{Method: api.Describe, Params: api.None{}, Timeout: p.Settings.Timeout, Log: p.log})
-}
-
-// differences says what of a description is not as configured. A program may
-// be capable of more.
-func (s Settings) differences(d api.Description) []string {
-	var out []string
-	if !slices.Contains(d.Protocols, api.Protocol) {
-		out = append(out, fmt.Sprintf("it speaks protocol %v, expected %d", d.Protocols, api.Protocol))
-	}
-	for _, c := range s.Capabilities {
-		if !slices.Contains(d.Capabilities, c) {
-			out = append(out, fmt.Sprintf("it is not capable of %s, but of %s", c, strings.Join(d.Capabilities, ", ")))
-		}
-	}
-	if !s.has(api.Routes) {
-		return out
-	}
-	pinned, _ := time.ParseDuration(d.Traits.PinnedFor) // checked when it was read
-	for _, pair := range []struct {
-		key       string
-		want, has any
-	}{
-		{"unit", s.Unit, d.Traits.Unit}, {"conditional", s.Conditional, d.Traits.Conditional},
-		{"testers", s.Testers, d.Traits.Testers}, {"plans", s.Plans, d.Traits.Plans}, {"pinned_for", s.PinnedFor, pinned},
-	} {
-		if pair.want != pair.has {
-			out = append(out, fmt.Sprintf("%s is %v, it says %v", pair.key, shown(pair.want), shown(pair.has)))
-		}
-	}
-	if !s.Plans && s.Step != d.Traits.Step {
-		out = append(out, fmt.Sprintf("step is %v, it says %v", s.Step, d.Traits.Step))
-	}
-	return out
-}
-
-func shown(value any) any {
-	if value == "" {
-		return "not given"
-	}
-	return value
 }
 
 // about is a request for a slot.
@@ -212,7 +178,7 @@ func (p *Program) Deploy(ctx context.Context, call plugin.Call) (state.Release, 
 	if err != nil {
 		return state.Release{}, err
 	}
-	if err := checkRef(got.Ref); err != nil {
+	if err := got.Sense(); err != nil {
 		return state.Release{}, doubt(api.Deploy, err)
 	}
 	ref := maps.Clone(call.Release.Ref)
@@ -221,21 +187,6 @@ func (p *Program) Deploy(ctx context.Context, call plugin.Call) (state.Release, 
 	}
 	maps.Copy(ref, got.Ref)
 	return state.Release{Version: call.Release.Version, Ref: ref}, nil
-}
-
-// maxRef is how many entries a program may add to a release.
-const maxRef = 32
-
-func checkRef(ref map[string]string) error {
-	if len(ref) > maxRef {
-		return fmt.Errorf("ref has %d entries, expected at most %d", len(ref), maxRef)
-	}
-	for key := range ref {
-		if strings.HasPrefix(strings.ToLower(key), "manent") {
-			return fmt.Errorf("ref has key %q, expected none that begins with manent", key)
-		}
-	}
-	return nil
 }
 
 // Ready implements plugin.Ready.

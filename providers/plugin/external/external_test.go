@@ -51,7 +51,7 @@ type place struct {
 func newPlace(t *testing.T, w externaltest.World) place {
 	t.Helper()
 	p := place{T: t, dir: t.TempDir()}
-	w.Secret = secret
+	w.Spills = secret
 	if err := externaltest.Put(p.dir, w); err != nil {
 		t.Fatal(err)
 	}

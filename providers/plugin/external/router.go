@@ -72,42 +72,22 @@ func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, e
 	return out, nil
 }
 
-// partOf refuses what cannot be true.
+// partOf is a part that makes sense.
 func partOf(p api.Part) (router.Part, error) {
 	out := router.Part{
 		PartWeights: state.PartWeights{ID: p.ID, Weights: p.Weights}, Shares: map[state.Slot]float64{}, Revision: p.Revision,
 		Pending: p.Pending, Foreign: p.Foreign, By: p.By,
 	}
-	if len(p.Weights) == 0 {
-		return out, errors.New("it has no weights")
-	}
-	for unit, weight := range p.Weights {
-		if unit == "" || weight < 0 {
-			return out, fmt.Errorf("weight %v of %q, expected 0 or more", weight, unit)
-		}
-	}
-	var sum float64
-	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
-		share, known := p.Shares[string(slot)]
-		if !known || share < 0 || share > 100 {
-			return out, fmt.Errorf("the share of slot %s is %v, expected 0 to 100", slot, share)
-		}
-		out.Shares[slot] = share
-		sum += share
-	}
-	if len(p.Shares) != 2 || sum > 100.01 || sum < 99.99 && sum > 0 && len(p.Foreign) == 0 {
-		return out, fmt.Errorf("shares %v, expected those of a and b, 100 together unless a foreign entry has some", p.Shares)
+	for slot, share := range p.Shares {
+		out.Shares[state.Slot(slot)] = share
 	}
 	for slot, up := range p.Units {
 		if out.Units == nil {
 			out.Units = map[state.Slot]int{}
 		}
-		if state.Slot(slot).Other() == "" || up < 0 {
-			return out, fmt.Errorf("units %v, expected servers up in a and b", p.Units)
-		}
 		out.Units[state.Slot(slot)] = up
 	}
-	return out, nil
+	return out, p.Sense()
 }
 
 // Write implements router.Router. A program that does not compare gets only

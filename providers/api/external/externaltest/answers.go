@@ -58,20 +58,20 @@ type obj = map[string]any
 
 // answer does what is asked, unless the mood is against it.
 func (w *World) answer(q question, mood string, log io.Writer) reply {
-	if q.Protocol != 1 {
+	if q.Protocol != 1 && !w.Careless {
 		return no("invalid", "protocol %d, expected 1", q.Protocol)
 	}
 	kind, isError := strings.CutPrefix(mood, "error ")
 	switch {
 	case isError:
-		refused := no(kind, "refused by the test: %s", w.Secret)
+		refused := no(kind, "refused by the test: %s", w.Spills)
 		if kind == "conflict" && len(q.Params.Want) > 0 {
 			refused.no.Drift = obj{"part": q.Params.Want[0].ID, "seen": obj{"a": 93, "b": 7}}
 		}
 		return refused
 	case mood == Refuses:
-		_, _ = fmt.Fprintf(log, "login with %s failed\n", w.Secret)
-		return no("invalid", "login with %s failed", w.Secret)
+		_, _ = fmt.Fprintf(log, "login with %s failed\n", w.Spills)
+		return no("invalid", "login with %s failed", w.Spills)
 	case mood == LateMood:
 		for _, want := range q.Params.Want {
 			want.From = from(q.Params.Expect, want.ID)
@@ -114,8 +114,11 @@ func (w *World) slot(q question, mood string) reply {
 	case "deploy":
 		w.Versions[slot] = q.Params.Release.Version
 		unit := slot + "-" + q.Params.Release.Version
+		if w.Careless {
+			unit = fmt.Sprint(len(w.Log))
+		}
 		if mood == Tells {
-			unit = w.Secret
+			unit = w.Spills
 		}
 		return yes(obj{"ref": obj{"unit": unit}})
 	case "ready":
@@ -148,6 +151,9 @@ func (w *World) route(q question) reply {
 		}
 		return yes(obj{"receipt": obj{"writes": fmt.Sprint(w.Writes)}})
 	case "settled":
+		if w.Careless {
+			return yes(obj{"settled": true})
+		}
 		for _, want := range q.Params.Want {
 			if p := w.part(want.ID); p == nil || !maps.Equal(p.Weights, want.Weights) || !maps.Equal(p.Live, want.Weights) {
 				return yes(obj{"settled": false})
@@ -155,10 +161,13 @@ func (w *World) route(q question) reply {
 		}
 		return yes(obj{"settled": true})
 	case "target":
-		w.Testers = q.Params.On
+		w.Testers = q.Params.On && !w.Careless
 		return yes(obj{"header": obj{q.Params.Match["header"]: q.Params.Match["value"]}})
 	case "plan":
 		return plan(q)
+	}
+	if w.Careless {
+		return yes(obj{})
 	}
 	return no("invalid", "there is no request %s", q.Request)
 }
@@ -266,7 +275,7 @@ func hold(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits into an int
+	return f, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
 // Gone reports whether the children that Family left have ended.

@@ -35,9 +35,10 @@ type World struct {
 	Moods  map[string]string `json:"moods"`
 	After  int               `json:"after"`  // the mood is for the n-th request of the kind and all requests after it; 0 for each
 	Count  int               `json:"count"`  // of these
-	Secret string            `json:"secret"` // printed at every opportunity
+	Spills string            `json:"spills"` // a secret, printed at every opportunity
 
-	Loose    bool `json:"loose"` // write does not compare
+	Careless bool `json:"careless"` // it takes anything for a request, and leaves out whatever takes an effort
+	Loose    bool `json:"loose"`    // write does not compare
 	Plans    bool `json:"plans"`
 	Describe any  `json:"describe,omitempty"` // what describe says instead
 }
@@ -131,7 +132,7 @@ func Change(dir string, change func(*World) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a descriptor fits into an int
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
 	w, err := Get(dir)
@@ -166,11 +167,13 @@ func (w *World) part(id string) *Part {
 func (w *World) set(to Weights) *refusal {
 	p := w.part(to.ID)
 	switch {
+	case p == nil && w.Careless:
+		return nil
 	case p == nil:
 		return &refusal{Kind: "not found", Message: "there is no part " + to.ID}
-	case maps.Equal(p.Weights, to.Weights):
+	case maps.Equal(p.Weights, to.Weights) && !w.Careless:
 		return nil
-	case !w.Loose && !maps.Equal(p.Weights, to.From):
+	case !w.Loose && !w.Careless && !maps.Equal(p.Weights, to.From):
 		return &refusal{
 			Kind: "conflict", Message: fmt.Sprintf("part %s has %v", p.ID, p.Weights),
 			Drift: map[string]any{"part": p.ID, "seen": p.Weights},
@@ -203,7 +206,9 @@ func Main(in io.Reader, out, log io.Writer) int {
 		return 1
 	}
 	var q question
-	if err := json.Unmarshal(data, &q); err != nil {
+	if err := json.Unmarshal(data, &q); err != nil && careless() {
+		q = question{ID: "x", Protocol: 1, Request: "describe"}
+	} else if err != nil {
 		_, _ = fmt.Fprintln(log, "this is no request:", err)
 		return 2
 	}
@@ -219,6 +224,12 @@ func Main(in io.Reader, out, log io.Writer) int {
 		return 1
 	}
 	return answer.say(q, mood, out)
+}
+
+// careless reports whether the world here is.
+func careless() bool {
+	w, err := Get(".")
+	return err == nil && w.Careless
 }
 
 // mood is how this request goes, "" for well.

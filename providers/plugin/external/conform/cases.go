@@ -1,0 +1,390 @@
+package conform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/external"
+	"github.com/manent/action/providers/api/process"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+func describes(b *bench) error { return b.program.Check(b) }
+
+func unknownRequest(b *bench) error {
+	_, err := api.Do[any](b, b.program.Client, api.Call{Method: "no-such-request", Params: api.None{}, Timeout: b.program.Settings.Timeout})
+	if providers.KindOf(err) != providers.Invalid {
+		return unlike(err, "an error of kind invalid")
+	}
+	return nil
+}
+
+func otherProtocol(b *bench) error {
+	call := api.Call{Method: api.Describe, Params: api.None{}, Timeout: b.program.Settings.Timeout, Protocol: api.Protocol + 98}
+	if _, err := api.Do[any](b, b.program.Client, call); providers.KindOf(err) != providers.Invalid {
+		return unlike(err, fmt.Sprintf("an error of kind invalid, in protocol %d", api.Protocol))
+	}
+	return nil
+}
+
+// noRequest: whatever the program makes of it, it must not look like success.
+func noRequest(b *bench) error {
+	for _, in := range []string{"", `{"protocol":1,"id":"x","request":"describe"`, "[]\n"} {
+		call := api.Call{Method: api.Describe, Timeout: b.program.Settings.Timeout}
+		reply, err := b.program.Client.Raw(b, call, []byte(in))
+		if err != nil {
+			return err
+		}
+		var answer struct{ Result any }
+		if json.Unmarshal(reply.Out, &answer) == nil && answer.Result != nil {
+			return fmt.Errorf("the input %q was answered with a result", in)
+		}
+	}
+	return nil
+}
+
+// patient is how long a program may take to end once it was told to; a second
+// later it is killed.
+const patient = process.Grace - time.Second
+
+func givenUp(b *bench) error {
+	ctx, cancel := context.WithTimeout(b, 20*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := b.program.Describe(ctx)
+	if took := time.Since(began); took > patient {
+		return fmt.Errorf("it ended %v after SIGTERM, expected at most %v", took.Round(time.Second), patient)
+	}
+	if err != nil && !providers.Lost(err) {
+		return err
+	}
+	return nil
+}
+
+func readIsComplete(b *bench) error {
+	first, err := b.read()
+	if err != nil {
+		return err
+	}
+	if err := b.at(first.Weights()); err != nil {
+		return fmt.Errorf("the second time %w", err)
+	}
+	for _, p := range first.Parts {
+		for unit := range p.Weights {
+			if !b.program.Settings.Plans && state.Slot(unit).Other() == "" {
+				return fmt.Errorf("part %s has a weight %q; a router that does not plan has weights a and b", p.ID, unit)
+			}
+		}
+	}
+	return nil
+}
+
+func presentInForce(b *bench) error {
+	seen, err := b.read()
+	if err != nil {
+		return err
+	}
+	ok, err := b.bundle.Router.Settled(b, seen.Weights(), nil)
+	if err == nil && !ok {
+		err = errors.New("settled says no for the weights that read says; if they were just changed, look again")
+	}
+	return err
+}
+
+func absentNotInForce(b *bench) error {
+	seen, err := b.read()
+	if err != nil {
+		return err
+	}
+	other := seen.Weights()
+	for i := range other {
+		for unit := range other[i].Weights {
+			other[i].Weights[unit]++
+		}
+	}
+	ok, err := b.bundle.Router.Settled(b, other, nil)
+	if err == nil && ok {
+		err = fmt.Errorf("settled says yes for %v, which is not there", other)
+	}
+	return err
+}
+
+func planMonotone(b *bench) error {
+	seen, err := b.read()
+	if err != nil {
+		return err
+	}
+	last := -1.0
+	for _, share := range []float64{0, 0.5, 1, 2.5, 5, 10, 20, 25, 33.3, 50, 75, 90, 99, 100} {
+		_, got, err := b.planner().Plan(b.free, share, tolerance, seen)
+		switch {
+		case providers.KindOf(err) == providers.Invalid && err != nil && share != 0 && share != 100:
+			continue
+		case err != nil:
+			return fmt.Errorf("plan %v %%: %w", share, err)
+		case got < last || math.Abs(got-share) > tolerance:
+			return fmt.Errorf("plan %v %% gives %v %%, a smaller share %v %%", share, got, last)
+		}
+		last = got
+	}
+	return nil
+}
+
+func planRefuses(b *bench) error {
+	seen, err := b.read()
+	if err != nil {
+		return err
+	}
+	if _, _, err := b.planner().Plan(b.free, 0.000123, 0, seen); providers.KindOf(err) != providers.Invalid || err == nil {
+		return unlike(err, "that a share of 0.000123 % is refused with kind invalid")
+	}
+	return nil
+}
+
+func readyAnswers(b *bench) error {
+	_, _, err := b.bundle.Ready.Ready(b, b.call(), 0)
+	if err != nil && !providers.KindOf(err).Definite() {
+		return unlike(err, "ready, not yet with a reason, or a definite no")
+	}
+	return nil
+}
+
+func deployAgain(b *bench) error {
+	first, err := b.bundle.Deployer.Deploy(b, b.call())
+	if err != nil {
+		return err
+	}
+	second, err := b.bundle.Deployer.Deploy(b, b.call())
+	if err == nil && !maps.Equal(first.Ref, second.Ref) {
+		err = fmt.Errorf("the same step, entered again, returned %v, the first time %v", second.Ref, first.Ref)
+	}
+	return err
+}
+
+func scaleTwice(b *bench) error {
+	for range 2 {
+		if err := b.bundle.Scaler.Scale(b, b.call(), b.opts.Shares[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func retireTwice(b *bench) error {
+	if b.bundle.Router != nil {
+		if _, err := b.move(0); err != nil {
+			return err
+		}
+	}
+	for range 2 {
+		if err := b.bundle.Scaler.Retire(b, b.call()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readyInTheEnd(b *bench) error {
+	return b.until("the slot was not ready", func() (bool, string, error) {
+		return b.bundle.Ready.Ready(b, b.call(), b.opts.Shares[0])
+	})
+}
+
+func writeThenRead(b *bench) error {
+	for _, share := range b.opts.Shares {
+		if _, err := b.move(share); err != nil {
+			return err
+		}
+		seen, err := b.read()
+		if err != nil {
+			return err
+		}
+		for _, p := range seen.Parts {
+			if got := p.Shares[b.free]; math.Abs(got-share) > tolerance {
+				return fmt.Errorf("part %s gives slot %s %v %%, expected %v %%", p.ID, b.free, got, share)
+			}
+		}
+	}
+	return nil
+}
+
+// writeTwice goes by the revisions, for a program that has them.
+func writeTwice(b *bench) error {
+	start, err := b.read()
+	if err != nil {
+		return err
+	}
+	want, err := b.move(b.opts.Shares[0])
+	if err != nil {
+		return err
+	}
+	once, err := b.read()
+	if err != nil {
+		return err
+	}
+	if _, err := b.bundle.Router.Write(b, b.opts.Slots, want, start); err != nil {
+		return fmt.Errorf("the same write again, as after a crash: %w", err)
+	}
+	return b.unchanged(once)
+}
+
+func (b *bench) unchanged(before router.Reading) error {
+	now, err := b.read()
+	if err != nil {
+		return err
+	}
+	if !router.SameParts(now.Weights(), before.Weights()) {
+		return fmt.Errorf("weights %v became %v", before.Weights(), now.Weights())
+	}
+	for i, p := range before.Parts {
+		if i < len(now.Parts) && now.Parts[i].Revision != p.Revision {
+			return fmt.Errorf("part %s was written again: revision %q became %q", p.ID, p.Revision, now.Parts[i].Revision)
+		}
+	}
+	return nil
+}
+
+// asWantedAlready: what is there counts, not what was expected.
+func asWantedAlready(b *bench) error {
+	want, err := b.move(b.opts.Shares[0])
+	if err != nil {
+		return err
+	}
+	before, err := b.read()
+	if err != nil {
+		return err
+	}
+	stale := before
+	stale.Parts = make([]router.Part, len(before.Parts))
+	for i, p := range before.Parts {
+		p.Weights = map[string]float64{}
+		for unit, weight := range before.Parts[i].Weights {
+			p.Weights[unit] = weight + 1
+		}
+		stale.Parts[i] = p
+	}
+	if _, err := b.bundle.Router.Write(b, b.opts.Slots, want, stale); err != nil {
+		return err
+	}
+	return b.unchanged(before)
+}
+
+func zeroAndHundred(b *bench) error {
+	for _, share := range []float64{100, 0, b.opts.Shares[0], 0} {
+		if _, err := b.move(share); err != nil {
+			return err
+		}
+		seen, err := b.read()
+		if err != nil {
+			return err
+		}
+		for _, p := range seen.Parts {
+			if exact := share == 0 || share == 100; exact && (p.Shares[b.free] != share || p.Shares[b.free.Other()] != 100-share) {
+				return fmt.Errorf("part %s has shares %v, expected exactly %v %% on slot %s", p.ID, p.Shares, share, b.free)
+			}
+		}
+	}
+	return nil
+}
+
+// unknownPart asks the program itself, also when manent compares for it.
+func unknownPart(b *bench) error {
+	seen, err := b.read()
+	if err != nil {
+		return err
+	}
+	params := api.WriteParams{Want: []api.PartWeights{{ID: "there is no such part", Weights: seen.Parts[0].Weights}}, Expect: []api.PartWeights{}}
+	_, err = api.Do[api.WriteResult](b, b.program.Client, api.Call{Method: api.Write, Params: params, Timeout: b.program.Settings.Timeout})
+	if kind := providers.KindOf(err); err == nil || kind != providers.NotFound && kind != providers.Invalid {
+		return unlike(err, "an error of kind not found")
+	}
+	return b.at(seen.Weights())
+}
+
+// staleWrite is what somebody else's change looks like from here.
+func staleWrite(b *bench) error {
+	if _, err := b.move(0); err != nil {
+		return err
+	}
+	old, err := b.read()
+	if err != nil {
+		return err
+	}
+	there, err := b.move(b.opts.Shares[0])
+	if err != nil {
+		return err
+	}
+	want, _, err := b.planner().Plan(b.free, b.opts.Shares[1], tolerance, old)
+	if err != nil {
+		return err
+	}
+	if _, err := b.bundle.Router.Write(b, b.opts.Slots, want, old); !providers.IsConflict(err) {
+		return unlike(err, "a conflict with the weights that were found")
+	}
+	return b.at(there)
+}
+
+func twoWriters(b *bench) error {
+	if _, err := b.move(0); err != nil {
+		return err
+	}
+	seen, err := b.read()
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, len(b.opts.Shares))
+	for _, share := range b.opts.Shares {
+		want, _, err := b.planner().Plan(b.free, share, tolerance, seen)
+		if err != nil {
+			return err
+		}
+		go func() {
+			_, err := b.bundle.Router.Write(b, b.opts.Slots, want, seen)
+			errs <- err
+		}()
+	}
+	lost := 0
+	for range b.opts.Shares {
+		if err := <-errs; providers.IsConflict(err) {
+			lost++
+		} else if err != nil {
+			return err
+		}
+	}
+	if lost == 0 || lost == len(b.opts.Shares) && len(seen.Parts) == 1 {
+		return fmt.Errorf("%d of two writers from one reading were refused, expected one", lost)
+	}
+	return nil
+}
+
+func testersTwice(b *bench) error {
+	before, err := b.read()
+	if err != nil {
+		return err
+	}
+	targeter, _ := b.bundle.Router.(router.Targeter)
+	match := router.Match{Header: "x-manent-conformance", Value: "yes", Tag: "conformance"}
+	for _, on := range []bool{true, true, false, false} {
+		if _, err := targeter.Target(b, b.opts.Slots, b.free, match, on); err != nil {
+			return err
+		}
+		seen, err := b.read()
+		if err != nil {
+			return err
+		}
+		if seen.Testers != on {
+			return fmt.Errorf("read says testers %v after they were set to %v", seen.Testers, on)
+		}
+		if !router.SameParts(seen.Weights(), before.Weights()) {
+			return fmt.Errorf("testers %v changed the weights to %v", on, seen.Weights())
+		}
+	}
+	return nil
+}
