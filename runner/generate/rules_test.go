@@ -85,6 +85,9 @@ func TestGitHubRules(t *testing.T) {
 					if j.Environment == nil || j.Minutes == 0 {
 						t.Errorf("%s has no environment or no time limit", id)
 					}
+					if j.Permissions["deployments"] != "write" { // each call shows how the rollout stands, see cli.track
+						t.Errorf("%s may not tell the rollout's deployment: permissions %v", id, j.Permissions)
+					}
 				}
 			})
 		}
