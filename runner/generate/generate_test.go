@@ -72,7 +72,7 @@ func cases(t testing.TB) map[string][]File {
 	github("canary", nil, canary)
 	github("bluegreen", func(o *GitHubOptions) { o.Tags, o.IDToken = "v*", true }, blueGreen)
 	github("waves", nil, waves)
-	github("inplace", nil, pool)
+	github("inplace", func(o *GitHubOptions) { o.RunsOn, o.BinaryPath = "self-hosted", "/opt/manent/manent" }, pool)
 	github("segment", func(o *GitHubOptions) { o.Granularity = PerSegment }, canary)
 	github("step", func(o *GitHubOptions) { o.Granularity = PerStep }, canary)
 	github("queue", func(o *GitHubOptions) { o.Queue, o.Release = "max", "" }, canary)

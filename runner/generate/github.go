@@ -38,6 +38,7 @@ type GitHubOptions struct {
 	Release     string        // that the commit is of, for the comment; may be ""
 	Tags        string        // a pushed tag that fits is rolled out; "" = none
 	Schedule    string        // cron of manent.traffic-retire
+	BinaryPath  string        // of manent on the runner; "" = the action brings it
 	IDToken     bool          // jobs may ask for an identity token
 	Call        string        // command that writes the files again
 }
@@ -106,7 +107,7 @@ func (o GitHubOptions) check() error {
 		return &Error{Reason: fmt.Sprintf("--action %q is not pinned", o.Action),
 			Hint: "expected manent/action@COMMIT with all 40 digits, of the release that you use: a tag can be moved"}
 	}
-	for flag, text := range map[string]string{"--runs-on": o.RunsOn, "--tags": o.Tags, "--schedule": o.Schedule, "the release": o.Release, "the call": o.Call} {
+	for flag, text := range map[string]string{"--runs-on": o.RunsOn, "--tags": o.Tags, "--schedule": o.Schedule, "--binary-path": o.BinaryPath, "the release": o.Release, "the call": o.Call} {
 		if why := oddOnGitHub(text); why != "" {
 			return &Error{Reason: fmt.Sprintf("%s %q %s", flag, text, why)}
 		}

@@ -21,7 +21,7 @@ type login struct {
 func logins() []login {
 	return []login{
 		{
-			"MANENT_ID_TOKEN_AWS", "sts.amazonaws.com", []string{"AWS_ROLE_ARN", "AWS_REGION"},
+			"MANENT_ID_TOKEN_AWS", "sts.amazonaws.com", []string{"AWS_ROLE_ARN", "AWS_REGION", "AWS_ROLE_SESSION_NAME", "MANENT_AWS_AUDIENCE"},
 			[]string{"state: s3", "secret: aws-sm", "plugin: lambda", "plugin: ecs", "router: aws-alb", "pool: aws-elb", "metrics: cloudwatch"},
 		},
 		{
@@ -29,11 +29,11 @@ func logins() []login {
 			[]string{"secret: gcp-sm", "plugin: cloudrun"},
 		},
 		{
-			"MANENT_ID_TOKEN_AZURE", "api://AzureADTokenExchange", []string{"AZURE_TENANT_ID", "AZURE_CLIENT_ID"},
+			"MANENT_ID_TOKEN_AZURE", "api://AzureADTokenExchange", []string{"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLOUD"},
 			[]string{"secret: azure-kv", "plugin: appservice", "plugin: containerapps", "metrics: azure-monitor"},
 		},
 		{
-			"MANENT_ID_TOKEN_VAULT", "$VAULT_ADDR", []string{"VAULT_ADDR", "VAULT_NAMESPACE", "VAULT_ROLE", "VAULT_AUTH_PATH"},
+			"MANENT_ID_TOKEN_VAULT", "$VAULT_ADDR", []string{"VAULT_ADDR", "VAULT_NAMESPACE", "VAULT_ROLE", "VAULT_AUTH_PATH", "VAULT_CACERT", "MANENT_VAULT_AUDIENCE"},
 			[]string{"secret: vault"},
 		},
 	}

@@ -2,6 +2,8 @@ package generate
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,5 +104,50 @@ func TestIdentities(t *testing.T) {
 	}
 	if strings.Contains(files[0].Text, "vars.AWS_ROLE_ARN") || !strings.Contains(files[0].Text, "secrets.AWS_ROLE_ARN") {
 		t.Error("a variable that is a secret is asked for twice")
+	}
+}
+
+// TestVariablesAreDocumented: each variable that jobs get is in a table, and so
+// is each that a documented login of a job takes beside.
+func TestVariablesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/credentials.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := map[string]bool{}
+	for _, l := range logins() {
+		for _, name := range l.Variables {
+			passed[name] = true
+			if !regexp.MustCompile("(?m)^\\| [^|]*`" + name + "`[^|]* \\|").Match(page) {
+				t.Errorf("%s is in no table of docs/credentials.md", name)
+			}
+		}
+	}
+	for _, name := range []string{"VAULT_CACERT", "MANENT_VAULT_AUDIENCE", "MANENT_AWS_AUDIENCE", "AWS_ROLE_SESSION_NAME", "AZURE_CLOUD"} {
+		if !passed[name] {
+			t.Errorf("%s is documented and reaches no job", name)
+		}
+	}
+}
+
+// TestBinaryPath: with one, every call of the action has it, and none without.
+func TestBinaryPath(t *testing.T) {
+	for _, path := range []string{"", "/opt/manent/manent"} {
+		for _, mode := range []string{Environments, Dispatch} {
+			env := read(t, "canary", map[string]func(*config.Config){Dispatch: byResume}[mode])
+			files, err := GitHub([]Environment{env}, githubOptions(func(o *GitHubOptions) { o.Mode, o.BinaryPath = mode, path }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				for id, job := range parse(t, f).Jobs {
+					for _, step := range job.Steps[1:] {
+						if got := step.With["binary-path"]; got != path {
+							t.Errorf("%s: %s of %s has the binary %q, expected %q", mode, id, f.Path, got, path)
+						}
+					}
+				}
+			}
+		}
 	}
 }

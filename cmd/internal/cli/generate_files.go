@@ -63,7 +63,7 @@ func (a *app) call(cmd *cobra.Command, more []string) string {
 	for _, file := range more {
 		words = append(words, shellWord(filepath.ToSlash(file)))
 	}
-	for _, name := range []string{"descriptor", "mode", "granularity", "queue", "max-time", "runs-on", "image", "action", "tags", "schedule", "id-token"} {
+	for _, name := range []string{"descriptor", "mode", "granularity", "queue", "max-time", "runs-on", "binary-path", "image", "action", "tags", "schedule", "id-token"} {
 		f := cmd.Flags().Lookup(name)
 		switch {
 		case f == nil || !f.Changed:

@@ -44,6 +44,7 @@ when one is stale or missing.`,
 	fs.StringVar(&o.Queue, "queue", "latest", "`WHICH` of the runs that wait are kept: latest or max (all, up to 100)")
 	fs.DurationVar(&o.MaxTime, "max-time", 330*time.Minute, "longest `TIME` of one call of run")
 	fs.StringVar(&o.RunsOn, "runs-on", "ubuntu-24.04", "`LABEL` of the runners")
+	fs.StringVar(&o.BinaryPath, "binary-path", "", "`PATH` of manent on the runners: the action downloads nothing")
 	fs.StringVar(&o.Action, "action", "", "`ACTION` by commit, or ./ for the repository's own (the commit of this build)")
 	fs.StringVar(&o.Tags, "tags", "", "begin with a pushed tag of this `PATTERN`, too; its name is the version")
 	fs.StringVar(&o.Schedule, "schedule", "", "`CRON` of manent.traffic-retire (every 15 minutes, in mode dispatch every 5)")
