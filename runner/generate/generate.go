@@ -222,9 +222,12 @@ func write(name string, p page) (string, error) {
 	return strings.TrimRight(text, "\n") + "\n", nil
 }
 
-// limit is how many minutes a job gets whose call of run ends after most: what
-// is under way then must not be cut off, for that counts as cancelled.
-func limit(most time.Duration) int64 { return minutes(most) + 30 }
+// spare is what a job gets beyond its call of run: what is under way at its end
+// must not be cut off, for that counts as cancelled.
+const spare = 30 * time.Minute
+
+// limit is how many minutes a job gets whose call of run ends after most.
+func limit(most time.Duration) int64 { return minutes(most + spare) }
 
 // minutes rounds up.
 func minutes(d time.Duration) int64 { return int64((d + time.Minute - 1) / time.Minute) }

@@ -100,8 +100,11 @@ func (o GitHubOptions) check() error {
 			return &Error{Reason: fmt.Sprintf("%s %s, expected one of %s", choice.flag, choice.value, strings.Join(choice.of, ", "))}
 		}
 	}
-	if o.MaxTime < 10*time.Minute {
-		return &Error{Reason: fmt.Sprintf("--max-time %s, expected at least 10m", o.MaxTime)}
+	if why, hint := oddTime(o.MaxTime, o.RunsOn); why != "" {
+		return &Error{Reason: fmt.Sprintf("--max-time %s %s", o.MaxTime, why), Hint: hint}
+	}
+	if why := oddCron(o.Schedule); why != "" {
+		return &Error{Reason: fmt.Sprintf("--schedule %q %s", o.Schedule, why), Hint: "such as --schedule '4-59/15 * * * *', in UTC; GitHub's shortest is every five minutes"}
 	}
 	if o.Action != "./" && !regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+@[0-9a-f]{40}$`).MatchString(o.Action) {
 		return &Error{Reason: fmt.Sprintf("--action %q is not pinned", o.Action),

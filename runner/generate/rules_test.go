@@ -340,6 +340,8 @@ func TestRefused(t *testing.T) {
 		{"no granularity", []Environment{canary}, func(o *GitHubOptions) { o.Granularity = "x" }, "--granularity x"},
 		{"no queue", []Environment{canary}, func(o *GitHubOptions) { o.Queue = "x" }, "--queue x"},
 		{"too short", []Environment{canary}, func(o *GitHubOptions) { o.MaxTime = time.Minute }, "expected at least 10m"},
+		{"too long", []Environment{canary}, func(o *GitHubOptions) { o.MaxTime = 7 * time.Hour }, "--max-time 7h0m0s is too long"},
+		{"no cron", []Environment{canary}, func(o *GitHubOptions) { o.Schedule = "foo" }, `--schedule "foo" has 1 fields`},
 		{"dispatch needs resume", []Environment{canary}, func(o *GitHubOptions) { o.Mode = Dispatch }, "rollout.wait is run"},
 		{"resume needs dispatch", []Environment{read(t, "canary", byResume)}, nil, "rollout.wait is resume"},
 		{"two of one name", []Environment{canary, canary}, nil, "would both be manent-shop-prod.yml"},

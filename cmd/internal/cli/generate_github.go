@@ -10,6 +10,10 @@ import (
 	"github.com/manent/action/runner/generate"
 )
 
+// commitHint says how to find a release's commit, which a build by go install
+// does not know.
+const commitHint = "`git ls-remote https://github.com/manent/action 'refs/tags/v*'` shows the commit of each release, of two lines for one the one with ^{}"
+
 func (a *app) newGenerateGitHub() *cobra.Command {
 	var f fileSetFlags
 	var o generate.GitHubOptions
@@ -30,7 +34,8 @@ A call of run ends after --max-time, before GitHub ends its job, which would
 count as cancelled; a stage that could last longer is split into several jobs.
 
 The files pin the action by the commit that this build is of; --action names
-another one. They carry the configuration's digest. --check is for a job of your
+another one, and has to where go install made the build: it does not know its
+commit (git ls-remote https://github.com/manent/action 'refs/tags/v*'). They carry the configuration's digest. --check is for a job of your
 own that keeps them fresh: with the same flags it ends with 1 and names the file
 when one is stale or missing.`,
 		Example: `  manent generate github -c envconfig/shop/web/prod.yml --out .
@@ -63,7 +68,7 @@ func (a *app) generateGitHub(more []string, o generate.GitHubOptions, f fileSetF
 	if o.Action == "" {
 		commit, modified := commitOf()
 		if commit == "" || modified {
-			return view{}, need("--action manent/action@COMMIT", "this build does not know the commit of a release to pin the action by")
+			return view{}, usage("add --action manent/action@COMMIT: "+commitHint, "this build does not know the commit of a release to pin the action by")
 		}
 		o.Action = "manent/action@" + commit
 		if strings.HasPrefix(a.version, "v") {
