@@ -9,6 +9,7 @@ import (
 	"github.com/manent/action/providers/api/nginxplus/nginxplustest"
 	"github.com/manent/action/providers/httpx"
 	"github.com/manent/action/providers/router"
+	"github.com/manent/action/providers/router/routertest"
 	"github.com/manent/action/state"
 )
 
@@ -200,4 +201,41 @@ func TestReach(t *testing.T) {
 		}
 	}
 	wantKind(t, r.Reach(state.SlotB, 0.1, 0.01), providers.Invalid, "the smallest share here is 0.5825 %")
+}
+
+// A write that is cut off at any of its calls, or whose answer is lost there,
+// leaves what the next one goes on from, in whichever direction.
+func TestCutOffAnywhere(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		for n := 1; n <= 10; n++ {
+			for name, lose := range map[string]func(routertest.Harness) func(){
+				"never arrives": func(h routertest.Harness) func() { return h.Cut(n) },
+				"no answer":     func(h routertest.Harness) func() { return h.Mute(n) },
+			} {
+				w := newWorld(t)
+				h := harness(t, w)
+				seen := read(t, w.router(t))
+				want := w.plan(t, 25)
+				heal := lose(h)
+				_, err := w.router(t).Write(t.Context(), candidateB(), want, seen)
+				heal()
+				wantKind(t, err, providers.Unknown, "")
+				now := read(t, w.router(t))
+				for i, p := range now.Parts {
+					if !router.Between(p.Weights, seen.Parts[i].Weights, want[i].Weights) || p.Shares["b"] > 25 {
+						t.Errorf("%s at call %d: part %d has weights %v, shares %v", name, n, i, p.Weights, p.Shares)
+					}
+				}
+				if back {
+					want = w.plan(t, 0)
+				}
+				if _, err := w.router(t).Write(t.Context(), candidateB(), want, now); err != nil {
+					t.Errorf("%s at call %d: the next process: %v", name, n, err)
+				}
+				if got := read(t, w.router(t)).Weights(); !router.SameParts(got, want) {
+					t.Errorf("%s at call %d: weights %v, want %v", name, n, got, want)
+				}
+			}
+		}
+	}
 }
