@@ -26,6 +26,7 @@ func TestSettings(t *testing.T) {
 		"no url":             {more: map[string]any{"api_urls": []any{}}, text: "api_urls is empty"},
 		"url twice":          {more: map[string]any{"api_urls": "https://lb1/api, https://lb1/api/"}, text: "lb1 is there twice"},
 		"url with query":     {more: map[string]any{"api_urls": "https://lb1/api?x=y"}, text: "without a query"},
+		"url with version":   {more: map[string]any{"api_urls": "https://lb1/api/9/"}, text: "the version in api_version only"},
 		"no upstream":        {more: map[string]any{"upstream": ""}, text: "upstream"},
 		"path as upstream":   {more: map[string]any{"upstream": "../stream"}, text: "upstream"},
 		"version":            {more: map[string]any{"api_version": -1}, text: "api_version -1"},

@@ -1,6 +1,7 @@
 package nginxplus
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -206,36 +207,38 @@ func TestReach(t *testing.T) {
 // A write that is cut off at any of its calls, or whose answer is lost there,
 // leaves what the next one goes on from, in whichever direction.
 func TestCutOffAnywhere(t *testing.T) {
-	for _, back := range []bool{false, true} {
-		for n := 1; n <= 10; n++ {
-			for name, lose := range map[string]func(routertest.Harness) func(){
-				"never arrives": func(h routertest.Harness) func() { return h.Cut(n) },
-				"no answer":     func(h routertest.Harness) func() { return h.Mute(n) },
-			} {
-				w := newWorld(t)
-				h := harness(t, w)
-				seen := read(t, w.router(t))
-				want := w.plan(t, 25)
-				heal := lose(h)
-				_, err := w.router(t).Write(t.Context(), candidateB(), want, seen)
-				heal()
-				wantKind(t, err, providers.Unknown, "")
-				now := read(t, w.router(t))
-				for i, p := range now.Parts {
-					if !router.Between(p.Weights, seen.Parts[i].Weights, want[i].Weights) || p.Shares["b"] > 25 {
-						t.Errorf("%s at call %d: part %d has weights %v, shares %v", name, n, i, p.Weights, p.Shares)
-					}
-				}
-				if back {
-					want = w.plan(t, 0)
-				}
-				if _, err := w.router(t).Write(t.Context(), candidateB(), want, now); err != nil {
-					t.Errorf("%s at call %d: the next process: %v", name, n, err)
-				}
-				if got := read(t, w.router(t)).Weights(); !router.SameParts(got, want) {
-					t.Errorf("%s at call %d: weights %v, want %v", name, n, got, want)
-				}
-			}
+	for n := 1; n <= 10; n++ {
+		t.Run(fmt.Sprint("lost ", n), func(t *testing.T) { cutOff(t, cut, n, 25) })
+		t.Run(fmt.Sprint("unanswered ", n), func(t *testing.T) { cutOff(t, mute, n, 0) })
+	}
+}
+
+func cut(h routertest.Harness, n int) func()  { return h.Cut(n) }
+func mute(h routertest.Harness, n int) func() { return h.Mute(n) }
+
+// cutOff disturbs a write of 25 % and lets the next process write then.
+func cutOff(t *testing.T, disturb func(routertest.Harness, int) func(), n int, then float64) {
+	w := newWorld(t)
+	r := w.router(t)
+	seen, want := read(t, r), w.plan(t, 25)
+	heal := disturb(harness(t, w), n)
+	_, err := r.Write(t.Context(), candidateB(), want, seen)
+	heal()
+	wantKind(t, err, providers.Unknown, "")
+	now := read(t, r)
+	for i, p := range now.Parts {
+		if !router.Between(p.Weights, seen.Parts[i].Weights, want[i].Weights) || p.Shares["b"] > 25 {
+			t.Errorf("part %d has weights %v, shares %v", i, p.Weights, p.Shares)
 		}
+	}
+	r = w.router(t)
+	if want, _, err = r.Plan(state.SlotB, then, 0.5, now); err == nil {
+		_, err = r.Write(t.Context(), candidateB(), want, now)
+	}
+	if err != nil {
+		t.Fatalf("the next process: %v", err)
+	}
+	if got := read(t, r).Weights(); !router.SameParts(got, want) {
+		t.Errorf("weights %v, want %v", got, want)
 	}
 }

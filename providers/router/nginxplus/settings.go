@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/manent/action/providers/httpx"
 	"github.com/manent/action/providers/router"
 )
+
+var versioned = regexp.MustCompile(`/[0-9]+/?$`)
 
 func (s Settings) check() error {
 	switch {
@@ -41,6 +44,8 @@ func (s Settings) parts() ([]part, error) {
 			return nil, fmt.Errorf("api_urls: %w", err)
 		case u.RawQuery != "" || u.Fragment != "":
 			return nil, fmt.Errorf("api_urls: %q, expected one without a query", httpx.CleanURL(raw))
+		case versioned.MatchString(u.Path):
+			return nil, fmt.Errorf("api_urls: %q, expected the version in api_version only", httpx.CleanURL(raw))
 		case slices.ContainsFunc(out, func(p part) bool { return p.id == u.Host }):
 			return nil, fmt.Errorf("api_urls: %s is there twice", u.Host)
 		}
