@@ -152,3 +152,24 @@ func golden(t *testing.T, path, got string) {
 		t.Errorf("%s differs from line %d on; look at it with -update and git diff", path, at+1)
 	}
 }
+
+// TestConfigurations: the head of each file says which it is about, and of no
+// other file anything is believed.
+func TestConfigurations(t *testing.T) {
+	for name, files := range cases(t) {
+		for _, f := range files {
+			want := 1
+			if name == "github-dispatch" {
+				want = 2
+			}
+			if got := Configurations(f.Text); len(got) != want || !strings.HasPrefix(got[0], "envconfig/shop/") {
+				t.Errorf("%s of %s is about %q, expected %d", f.Path, name, got, want)
+			}
+		}
+	}
+	for _, text := range []string{"", mark, mark + "\nname: x\n# Configuration: a.yml\n", "# Configuration: a.yml\n"} {
+		if got := Configurations(text); got != nil {
+			t.Errorf("%q is about %q", text, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,10 +24,11 @@ type filesJSON struct {
 type fileSetFlags struct {
 	out   string
 	check bool
+	cmd   *cobra.Command
 }
 
 func (f *fileSetFlags) flags(cmd *cobra.Command) {
-	cmd.Args = cobra.ArbitraryArgs
+	f.cmd, cmd.Args = cmd, cobra.ArbitraryArgs
 	cmd.Flags().StringVar(&f.out, "out", "", "write the files below `DIR`, the root of the repository")
 	cmd.Flags().BoolVar(&f.check, "check", false, "end with 1 if a file below the root of the repository is not what would be written")
 }
@@ -57,20 +59,20 @@ func environmentOf(cfg config.Config, file string, catalog config.Catalog) gener
 	return generate.Environment{File: filepath.ToSlash(filepath.Clean(file)), Config: cfg, Plan: plan.Build(cfg, catalog)}
 }
 
-// call is the command that writes the same files again.
-func (a *app) call(cmd *cobra.Command, more []string) string {
-	words := []string{cmd.CommandPath(), "-c", shellWord(filepath.ToSlash(a.file))}
-	for _, file := range more {
+// call is the command that writes the files of configurations again.
+func (f fileSetFlags) call(configurations []string) string {
+	words := []string{f.cmd.CommandPath(), "-c"}
+	for _, file := range configurations {
 		words = append(words, shellWord(filepath.ToSlash(file)))
 	}
 	for _, name := range []string{"descriptor", "mode", "granularity", "queue", "max-time", "runs-on", "binary-path", "image", "action", "tags", "schedule", "id-token"} {
-		f := cmd.Flags().Lookup(name)
+		flag := f.cmd.Flags().Lookup(name)
 		switch {
-		case f == nil || !f.Changed:
-		case f.Value.Type() == "bool":
-			words = append(words, "--"+name+"="+f.Value.String())
+		case flag == nil || !flag.Changed:
+		case flag.Value.Type() == "bool":
+			words = append(words, "--"+name+"="+flag.Value.String())
 		default:
-			words = append(words, "--"+name, shellWord(f.Value.String()))
+			words = append(words, "--"+name, shellWord(flag.Value.String()))
 		}
 	}
 	return strings.Join(append(words, "--out", "."), " ")
@@ -84,7 +86,7 @@ func shellWord(text string) string {
 }
 
 // files shows, writes or compares what was generated.
-func (a *app) files(files []generate.File, f fileSetFlags, err error) (view, error) {
+func (a *app) files(envs []generate.Environment, files []generate.File, f fileSetFlags, err error) (view, error) {
 	if wrong, ok := errors.AsType[*generate.Error](err); ok {
 		return view{}, usage(wrong.Hint, "%s", wrong.Reason)
 	}
@@ -95,6 +97,11 @@ func (a *app) files(files []generate.File, f fileSetFlags, err error) (view, err
 	root := f.out
 	if root == "" {
 		root = a.dir
+	}
+	if f.check || f.out != "" {
+		if err := f.dropped(root, a.dir, envs, files); err != nil {
+			return view{}, err
+		}
 	}
 	switch {
 	case f.check:
@@ -110,6 +117,54 @@ func (a *app) files(files []generate.File, f fileSetFlags, err error) (view, err
 		}
 	}
 	return v, err
+}
+
+// dropped refuses a call whose files would no longer be about a configuration
+// that they are about now, and that is still there: nobody would notice that
+// its rollouts are not resumed any more.
+func (f fileSetFlags) dropped(root, dir string, envs []generate.Environment, files []generate.File) error {
+	var named, all, lost []string
+	for _, e := range envs {
+		named = append(named, e.File)
+	}
+	where := ""
+	for _, file := range files {
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file.Path)))
+		if err != nil {
+			continue // there is none, or writing and comparing say what is wrong
+		}
+		for _, name := range generate.Configurations(string(data)) {
+			known := slices.Contains(named, name)
+			if !known && !there(root, name) && !there(dir, name) {
+				continue
+			}
+			if !known && !slices.Contains(lost, name) {
+				lost, where = append(lost, name), file.Path
+			}
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	for _, name := range named {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	whole := f.call(all)
+	if f.check {
+		whole = strings.TrimSuffix(whole, "--out .") + "--check"
+	}
+	return usage("name all in one call: `"+whole+"`; or delete the configuration of what is no longer rolled out",
+		"%s is also about %s, which this call does not name", where, strings.Join(lost, ", "))
+}
+
+func there(root, name string) bool {
+	_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+	return err == nil
 }
 
 // compareFiles finds files that are not what would be written. Line ends may

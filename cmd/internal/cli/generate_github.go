@@ -55,7 +55,7 @@ when one is stale or missing.`,
 	fs.StringVar(&o.Schedule, "schedule", "", "`CRON` of manent.traffic-retire (every 15 minutes, in mode dispatch every 5)")
 	fs.BoolVar(&o.IDToken, "id-token", false, "let jobs ask for an identity token, for short-lived credentials (also without it where a secret, the state or a provider needs one)")
 	return a.verb(a.fileFlags(cmd), func(_ context.Context, more []string) (view, error) {
-		o.Call = a.call(cmd, more)
+		o.Call = f.call(append([]string{a.file}, more...))
 		return a.generateGitHub(more, o, f)
 	})
 }
@@ -82,7 +82,7 @@ func (a *app) generateGitHub(more []string, o generate.GitHubOptions, f fileSetF
 		o.Schedule = "4-59/15 * * * *" // not at the full hour, when schedules are left out most
 	}
 	files, err := generate.GitHub(envs, o)
-	v, err := a.files(files, f, err)
+	v, err := a.files(envs, files, f, err)
 	if err == nil && !f.check {
 		a.warnReviewers(envs, o)
 	}

@@ -39,12 +39,12 @@ missing.`,
 	fs.DurationVar(&o.MaxTime, "max-time", 150*time.Minute, "longest `TIME` of one call of run")
 	fs.StringVar(&o.Image, "image", "", "container `IMAGE` with manent, git and what your own steps need (without it the runner's shell has them)")
 	return a.verb(a.fileFlags(cmd), func(_ context.Context, more []string) (view, error) {
-		o.Call = a.call(cmd, more)
+		o.Call = f.call(append([]string{a.file}, more...))
 		envs, err := a.environments(more)
 		if err != nil {
 			return view{}, err
 		}
 		files, err := generate.GitLab(envs, o)
-		return a.files(files, f, err)
+		return a.files(envs, files, f, err)
 	})
 }

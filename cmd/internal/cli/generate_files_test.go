@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const pinned = "manent/action@0123456789abcdef0123456789abcdef01234567"
+
+// configured writes a configuration below the working directory.
+func configured(t *testing.T, project, application, environment string) string {
+	t.Helper()
+	text := strings.NewReplacer("project: shop", "project: "+project, "application: web", "application: "+application, "environment: prod", "environment: "+environment).Replace(setUpConfig)
+	file := "envconfig/" + project + "/" + application + "/" + environment + ".yml"
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// generating makes one call of generate in the working directory.
+func generating(t *testing.T, args ...string) (code int, text string) {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newApp("test", func(string) string { return "" }, dir)
+	a.stdin, a.stdout, a.stderr = strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}
+	code, out, errs := called(t, a, append([]string{"generate"}, args...)...)
+	return code, out + errs
+}
+
+// TestGenerateDropsNothing: a call for another environment alone leaves the
+// files alone as long as the first one's configuration is there.
+func TestGenerateDropsNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	prod, staging := configured(t, "shop", "web", "prod"), configured(t, "shop", "web", "staging")
+	code, text := generating(t, "github", "-c", prod, "--action", pinned, "--out", ".")
+	asked(t, code, 0, text)
+	const decide = ".github/workflows/manent-decide.yml"
+	before, err := os.ReadFile(decide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := "manent generate github -c " + prod + " " + staging + " --action " + pinned
+	for _, last := range [][]string{{"--out", "."}, {"--check"}} {
+		code, text = generating(t, append([]string{"github", "-c", staging, "--action", pinned}, last...)...)
+		asked(t, code, exitUsage, text, decide+" is also about "+prod, "`"+whole+" "+strings.Join(last, " ")+"`")
+	}
+	if now, err := os.ReadFile(decide); err != nil || !bytes.Equal(now, before) {
+		t.Errorf("a refused call has written: %v", err)
+	}
+	code, text = generating(t, append(strings.Fields(whole)[2:], "--out", ".")...)
+	asked(t, code, 0, text, decide+" is written")
+	code, text = generating(t, append(strings.Fields(whole)[2:], "--check")...)
+	asked(t, code, 0, text)
+	code, text = generating(t, "github", "-c", staging, prod, "--action", pinned, "--out", ".") // another order leaves nothing out
+	asked(t, code, 0, text)
+	if err := os.Remove(prod); err != nil {
+		t.Fatal(err)
+	}
+	code, text = generating(t, "github", "-c", staging, "--action", pinned, "--out", ".")
+	asked(t, code, 0, text, decide+" is written")
+}
+
+// TestGenerateKeepsOtherProjects: GitLab's files of two projects can have one
+// name, those of two environments cannot.
+func TestGenerateKeepsOtherProjects(t *testing.T) {
+	t.Chdir(t.TempDir())
+	first, second, other := configured(t, "shop", "web", "prod"), configured(t, "bank", "web", "prod"), configured(t, "shop", "web", "test")
+	for _, file := range []string{first, other} {
+		code, text := generating(t, "gitlab", "-c", file, "--out", ".")
+		asked(t, code, 0, text)
+	}
+	for _, last := range [][]string{{"--out", "."}, {"--check"}} {
+		code, text := generating(t, append([]string{"gitlab", "-c", second}, last...)...)
+		asked(t, code, exitUsage, text, "is also about "+first)
+	}
+	code, text := generating(t, "gitlab", "-c", first, second, "--out", ".")
+	asked(t, code, exitUsage, text, "would both be manent-web-prod.yml", "give their applications different names")
+	code, text = generating(t, "gitlab", "-c", first, "--check")
+	asked(t, code, 0, text)
+}
+
+// TestGenerateNamesTheCommit where the build does not know one.
+func TestGenerateNamesTheCommit(t *testing.T) {
+	if commit, modified := commitOf(); commit != "" && !modified {
+		t.Fatalf("a test is built from commit %s, so that this proves nothing", commit)
+	}
+	t.Chdir(t.TempDir())
+	code, text := generating(t, "github", "-c", configured(t, "shop", "web", "prod"), "--out", ".")
+	asked(t, code, exitUsage, text, "this build does not know the commit", "--action manent/action@COMMIT", "git ls-remote https://github.com/manent/action 'refs/tags/v*'")
+}
