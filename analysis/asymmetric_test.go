@@ -10,7 +10,7 @@ import (
 // low though nothing differs, and by luck its mean is lower half of the time.
 // Neither direction may spend more than its bound.
 func TestBoundOfASmallShare(t *testing.T) {
-	const share, alpha, trials, looks = 0.05, 0.01, 200, 6
+	const share, alpha, trials, looks = 0.05, 0.01, 200 / scale, 6
 	for _, direction := range []Direction{Decrease, Either} {
 		for _, events := range []float64{1.2, 5} { // of the candidate, a point
 			for _, planned := range []int{60, 400} {
@@ -52,7 +52,7 @@ func fails(candidate, stable []float64, rule Rule, looks int) bool {
 // points are taken further and further apart. All of them together keep the
 // bound.
 func TestBoundOfLongWaits(t *testing.T) {
-	const alpha, planned, most, trials = 0.05, 30, 128, 150
+	const alpha, planned, most, trials = 0.05, 30, 128, 150 / scale
 	failed := 0
 	for trial := range trials {
 		g := rand.New(rand.NewPCG(11, uint64(trial)))

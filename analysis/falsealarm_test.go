@@ -50,7 +50,7 @@ func TestFalseAlarmAgainstRanks(t *testing.T) {
 		change(&l)
 		return l
 	}
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name      string
 		looks     Looks
 		ranks     float64 // 4,000 trials of the simulation above
@@ -69,7 +69,7 @@ func TestFalseAlarmAgainstRanks(t *testing.T) {
 		{"alpha 1 %", with(func(l *Looks) { l.Alpha = 0.01 }), 0.256, 0},
 		{"alpha 1 %, independent", with(func(l *Looks) { l.Alpha, l.Window = 0.01, 0 }), 0.025, 0},
 		{"one look, at the end", with(func(l *Looks) { l.Interval = 15 * minute }), 0.159, 0.15},
-	} {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
 			start := time.Now()
 			got := FalseAlarm(test.looks)

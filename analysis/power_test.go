@@ -130,7 +130,7 @@ func rankFailures(r RankTest, traffic Traffic, candidateError float64, trials in
 }
 
 func TestRankTestAgainstSimulation(t *testing.T) {
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name     string
 		rate     float64
 		share    float64
@@ -148,7 +148,7 @@ func TestRankTestAgainstSimulation(t *testing.T) {
 		{"200/s, 5 %, 1 %, bounded", 200, 5, 0.01, 15, 1, true},
 		{"2000/s, 1 %, 1 %, bounded", 2000, 1, 0.01, 60, 1, true},
 		{"2/s, 50 %, 5 %", 2, 50, 0.05, 30, 1, false},
-	} {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
 			traffic := Traffic{Rate: test.rate, Share: test.share, StableError: test.stable, Time: time.Duration(test.minutes) * minute}
 			r := RankTest{Level: 0.025, Bounded: test.bounded, Window: minute, Step: 15 * sec, MaxRatio: test.maxRatio, MinPoints: 5}
@@ -166,7 +166,7 @@ func TestRankTestAgainstSimulation(t *testing.T) {
 }
 
 func TestSequentialTestAgainstSimulation(t *testing.T) {
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name    string
 		rate    float64
 		share   float64
@@ -178,7 +178,7 @@ func TestSequentialTestAgainstSimulation(t *testing.T) {
 		{"2000/s, 50 %, 0.1 %", 2000, 50, 0.001, 15},
 		{"20/s, 25 %, stable clean", 20, 25, 0, 15},
 		{"2/s, 50 %, 5 %", 2, 50, 0.05, 60},
-	} {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
 			traffic := Traffic{Rate: test.rate, Share: test.share, StableError: test.stable, Time: time.Duration(test.minutes) * minute}
 			chance := SequentialTest{Alpha: 0.01, Planned: 3, MaxRatio: 1}.Chance

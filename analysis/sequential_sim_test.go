@@ -107,7 +107,7 @@ func TestSequentialFalseAlarms(t *testing.T) {
 	block := func(perSecond, share, rate float64, hours int) simStage {
 		return simStage{15 * perSecond * share, 15 * perSecond * (1 - share), hours * 240, rate, rate}
 	}
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name   string
 		stages []simStage
 	}{
@@ -118,9 +118,9 @@ func TestSequentialFalseAlarms(t *testing.T) {
 		{"three stages of an hour, 200/s, 0.1 %", []simStage{block(200, 0.05, 0.001, 1), block(200, 0.25, 0.001, 1), block(200, 0.5, 0.001, 1)}},
 		{"three stages of 15 minutes, 20/s, 1 %", plan3(20, 0.01, 0.01)},
 		{"three stages of 15 minutes, 200/s, 0.1 %", plan3(200, 0.001, 0.001)},
-	} {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
-			trials := 200 * *moreTrials / scale
+			trials := 200 * *moreTrials
 			c := simulateCounts(trials, test.stages, len(test.stages), 0.05, 0.01)
 			t.Logf("returned %.4f at 5 %%, %.4f at 1 %%, of %d", c.failed[0], c.failed[1], trials)
 			for i, alpha := range []float64{0.05, 0.01} {
@@ -185,7 +185,7 @@ func TestSequentialSparseErrors(t *testing.T) {
 // test begun there.
 func TestSequentialLateFault(t *testing.T) {
 	alphas := []float64{0.05, 0.01}
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name         string
 		perSecond    float64
 		bad, healthy float64
@@ -194,7 +194,7 @@ func TestSequentialLateFault(t *testing.T) {
 		{"20/s, 1 to 2 %", 20, 0.02, 0.01},
 		{"20/s, 0.1 to 0.3 %", 20, 0.003, 0.001},
 		{"200/s, 1 to 1.3 %", 200, 0.013, 0.01},
-	} {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
 			stages := plan3(test.perSecond, test.healthy, test.healthy)
 			for i := range stages { // blocks of 15 s, so that medians are fine enough to compare
@@ -215,7 +215,7 @@ func TestSequentialLateFault(t *testing.T) {
 }
 
 func TestSequentialPower(t *testing.T) {
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name                string
 		perSecond, bad, was float64
 		least               float64
@@ -225,7 +225,7 @@ func TestSequentialPower(t *testing.T) {
 		{"200/s, 0.1 to 0.3 %", 200, 0.003, 0.001, 0.99},
 		{"2/s, 1 to 3 %", 2, 0.03, 0.01, 0.8},
 		{"2/s, 0.1 to 0.3 %", 2, 0.003, 0.001, 0},
-	} {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
 			c := simulateCounts(1000**moreTrials, plan3(test.perSecond, test.bad, test.was), 3, 0.01)
 			t.Logf("returned %.4f, median minute %v", c.failed[0], c.median[0])
@@ -238,7 +238,7 @@ func TestSequentialPower(t *testing.T) {
 
 // The ratio said to be seen with a power is returned about that often.
 func TestSmallestRatioAgainstSimulation(t *testing.T) {
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name      string
 		perSecond float64
 		rate      float64
@@ -250,7 +250,7 @@ func TestSmallestRatioAgainstSimulation(t *testing.T) {
 		{"2/s, 1 %, three stages", 2, 0.01, 3},
 		{"2/s, 10 %, two stages", 2, 0.1, 2},
 		{"20/s, 0.01 %, three stages", 20, 0.0001, 3},
-	} {
+	}) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, power := range []float64{0.5, 0.8, 0.95} {
 				stages := plan3(test.perSecond, test.rate, test.rate)[:test.stages]

@@ -144,7 +144,7 @@ const compared = `
 
 // The documented rule returns many healthy releases, and most bad ones.
 func TestDocumentedRule(t *testing.T) {
-	r := run(t, loaded(t, compared), Options{Rate: 200, StableError: 0.01, CandidateErrors: []float64{0.01, 0.05}, Trials: 60, Seed: 1})
+	r := run(t, loaded(t, compared), Options{Rate: 200, StableError: 0.01, CandidateErrors: []float64{0.01, 0.05}, Trials: 180 / scale, Seed: 1})
 	if c := r.Candidates[0]; c.Returned < 0.4 || c.Inconclusive != 0 {
 		t.Errorf("unchanged: %+v, want at least 0.4 returned", c)
 	}
@@ -167,7 +167,7 @@ const sequential = `
 `
 
 func TestSequentialRule(t *testing.T) {
-	r := run(t, loaded(t, sequential), Options{Rate: 200, StableError: 0.01, CandidateErrors: []float64{0.01, 0.03}, Trials: 60, Seed: 1})
+	r := run(t, loaded(t, sequential), Options{Rate: 200, StableError: 0.01, CandidateErrors: []float64{0.01, 0.03}, Trials: 180 / scale, Seed: 1})
 	if c := r.Candidates[0]; c.Returned > 0.05 || c.Inconclusive != 0 {
 		t.Errorf("unchanged: %+v, want almost none returned", c)
 	}
