@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -209,18 +211,45 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// One use at a time, whoever asks; a caller that is gone does not wait.
+// One use at a time, whoever asks; nobody waits longer than the caller.
 func TestTurns(t *testing.T) {
-	c, _, _ := device(t)
-	ctx, cancel := context.WithCancel(t.Context())
+	c, b, _ := device(t)
 	err := c.Use(t.Context(), func(context.Context, *Session) error {
-		done := make(chan error)
-		go func() { done <- c.Use(ctx, func(context.Context, *Session) error { return errors.New("two at once") }) }()
-		cancel()
-		return <-done
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		return c.Use(ctx, func(context.Context, *Session) error { return errors.New("two at once") })
 	})
-	if providers.KindOf(err) != providers.Unknown || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+	if providers.KindOf(err) != providers.Unknown || !errors.Is(err, context.DeadlineExceeded) || b.Deleted != 1 {
+		t.Errorf("got %v, %d tokens deleted", err, b.Deleted)
+	}
+}
+
+// A device that echoes what it was sent has no secret of it in an error.
+func TestDiscreet(t *testing.T) {
+	const token = "A-TOKEN-OF-THE-DEVICE"
+	for _, atLogin := range []bool{true, false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if !atLogin && strings.HasSuffix(r.URL.Path, "/login") {
+				_, _ = w.Write([]byte(`{"token":{"token":"` + token + `"}}`))
+				return
+			}
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(r.URL.Path + " " + string(body) + " " + r.Header.Get("X-F5-Auth-Token") + " " + token))
+		}))
+		c, _, _ := device(t)
+		var logged []string
+		c.opts.Log = func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }
+		c.base = server.URL
+		err := c.Use(t.Context(), func(ctx context.Context, s *Session) error { _, err := s.Pool(ctx, "/Common/shop"); return err })
+		server.Close()
+		said := fmt.Sprint(err, logged)
+		if providers.KindOf(err) != providers.Invalid || strings.Contains(said, f5test.Password) || !atLogin && strings.Contains(said, token) {
+			t.Errorf("got %s", said)
+		}
+		if !atLogin && len(logged) != 1 {
+			t.Errorf("logged %q, expected that the token could not be deleted", logged)
+		}
 	}
 }
 
@@ -253,7 +282,10 @@ func TestUnexpected(t *testing.T) {
 	}
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
-			for _, body := range []string{`{}`, `{"items":[{}],"kind":"x"}`, `[]`, ``} {
+			for _, body := range []string{
+				`{}`, `{"items":[{}],"kind":"x"}`, `[]`, ``,
+				`{"items":[{"name":"a:1","fullPath":"/Common/a:1","session":"user-enabled","state":"up"}],"kind":"x"}`,
+			} {
 				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if strings.HasSuffix(r.URL.Path, "/login") {
 						_, _ = w.Write([]byte(`{"token":{"token":"T"}}`))

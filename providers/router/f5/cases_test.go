@@ -171,6 +171,28 @@ func TestUnfitLater(t *testing.T) {
 	}
 }
 
+// Members of a slot that are all down keep nobody from going back to it, and
+// priority groups that are not activated from nothing.
+func TestFit(t *testing.T) {
+	w := newWorld(t)
+	w.Members[4].Priority = 10
+	r := w.router(t, nil)
+	if _, seen := w.plan(t, r, 25); seen.Parts[0].Unfit != nil {
+		t.Error(seen.Parts[0].Unfit)
+	}
+	w.Do(func() {
+		for _, m := range w.Members[:3] {
+			m.Monitor = "down"
+		}
+	})
+	want, seen := w.plan(t, r, 0)
+	if seen.Parts[0].Units[state.SlotA] != 0 || want[0].Weights["10.0.0.1:80"] != 100 || want[0].Weights["10.0.0.4:80"] != 0 {
+		t.Errorf("units %v, planned %v", seen.Parts[0].Units, want)
+	}
+	_, _, err := r.Plan(state.SlotB, 25, 0.5, seen)
+	refused(t, err, providers.Invalid, "slot a has no server up", "")
+}
+
 // What a person set is accepted, and said.
 func TestPinned(t *testing.T) {
 	w := newWorld(t)

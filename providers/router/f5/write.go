@@ -53,16 +53,18 @@ func (j job) write(ctx context.Context, s *f5.Session) (int64, error) {
 		return 0, err
 	}
 	j.othersPending(ctx, s)
-	id, err := s.Transact(ctx, func(id int64) error { return j.add(ctx, s, id, before) })
-	if err != nil {
-		return id, err
+	id, lost := s.Transact(ctx, func(id int64) error { return j.add(ctx, s, id, before) })
+	if lost != nil && providers.KindOf(lost) != providers.Unknown {
+		return id, lost
 	}
 	after, err := j.look(ctx, s)
 	switch {
+	case err == nil && router.Same(after.weights(), j.want):
+		return id, nil
+	case lost != nil:
+		return id, lost
 	case err != nil:
 		return id, err
-	case router.Same(after.weights(), j.want):
-		return id, nil
 	case router.Same(after.weights(), before.weights()):
 		return id, &providers.Fault{Kind: providers.Unknown, Err: errors.New("the transaction is completed, and the members are as before"), Hint: "look who sets them: AS3, Terraform and a sync from another device bring their own values back"}
 	}

@@ -21,15 +21,18 @@ func TestWriteRefused(t *testing.T) {
 		kind       providers.Kind
 		text, hint string
 	}{
-		"operator":            {func(w *world) { w.Role = "operator" }, providers.Denied, "Access Denied", "role manager on the pool's partition"},
-		"guest":               {func(w *world) { w.Role = "guest" }, providers.Denied, "Authorization failed", "role manager"},
-		"failed":              {func(w *world) { w.FailWith = "01070734:3: Configuration error" }, providers.Invalid, "nothing was changed: 01070734:3", "/var/log/ltm"},
-		"failed later":        {func(w *world) { w.FailWith, w.Looks = "01070734:3: Configuration error", 3 }, providers.Invalid, "state FAILED, nothing was changed", ""},
-		"failed at once":      {func(w *world) { w.FailWith, w.FailAtOnce = "01070734:3: Configuration error", true }, providers.Invalid, "transaction failed:01070734", ""},
-		"denied at commit":    {func(w *world) { w.FailWith = "01070822:3: Access Denied: no" }, providers.Denied, "Access Denied", "role manager"},
-		"transaction is gone": {func(w *world) { w.Expire = true }, providers.Unavailable, "was not found", "try again"},
-		"completed in vain":   {func(w *world) { w.Ignore = true }, providers.Unknown, "members are as before", "AS3"},
-		"busy for a while":    {func(w *world) { w.Busy = 3 }, providers.Unknown, "", ""},
+		"operator":             {func(w *world) { w.Role = "operator" }, providers.Denied, "Access Denied", "role manager on the pool's partition"},
+		"guest":                {func(w *world) { w.Role = "guest" }, providers.Denied, "Authorization failed", "role manager"},
+		"failed":               {func(w *world) { w.FailWith = "01070734:3: Configuration error" }, providers.Invalid, "nothing was changed: 01070734:3", "/var/log/ltm"},
+		"failed later":         {func(w *world) { w.FailWith, w.Looks = "01070734:3: Configuration error", 3 }, providers.Invalid, "state FAILED, nothing was changed", ""},
+		"failed at once":       {func(w *world) { w.FailWith, w.FailAtOnce = "01070734:3: Configuration error", true }, providers.Invalid, "transaction failed:01070734", ""},
+		"denied at commit":     {func(w *world) { w.FailWith = "01070822:3: Access Denied: no" }, providers.Denied, "Access Denied", "role manager"},
+		"denied at once":       {func(w *world) { w.FailWith, w.FailAtOnce = "01070822:3: Access Denied: no", true }, providers.Denied, "Access Denied", "role manager"},
+		"forgotten and done":   {func(w *world) { w.Forget, w.Looks = true, 1 }, providers.Unknown, "", ""},
+		"forgotten and failed": {func(w *world) { w.Forget, w.Looks, w.FailWith = true, 1, "x" }, providers.Unknown, "sent, its outcome could not be read", ""},
+		"transaction is gone":  {func(w *world) { w.Expire = true }, providers.Unavailable, "was not found", "try again"},
+		"completed in vain":    {func(w *world) { w.Ignore = true }, providers.Unknown, "members are as before", "AS3"},
+		"busy for a while":     {func(w *world) { w.Busy = 3 }, providers.Unknown, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -50,7 +53,9 @@ func TestWriteRefused(t *testing.T) {
 			if w.Live() > 0 {
 				t.Errorf("%d tokens are left", w.Live())
 			}
-			w.Do(func() { w.Role, w.FailWith, w.FailAtOnce, w.Expire, w.Ignore = "manager", "", false, false, false })
+			w.Do(func() {
+				w.Role, w.FailWith, w.FailAtOnce, w.Expire, w.Forget, w.Ignore = "manager", "", false, false, false, false
+			})
 			if _, err := r.Write(t.Context(), candidateB, want, seen); err != nil {
 				t.Errorf("after it was put right: %v", err)
 			}

@@ -49,6 +49,7 @@ type BigIP struct {
 	FailWith   string // the next commits fail with this reason
 	FailAtOnce bool   // and the commit itself is answered so, with 409
 	Expire     bool   // transactions are gone before they are committed
+	Forget     bool   // transactions are gone when they are done
 	Ignore     bool   // transactions complete and change nothing
 	After      func() // runs once, after the next commit was carried out, under Do
 	Commits    int    // transactions that changed something

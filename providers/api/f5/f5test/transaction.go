@@ -59,6 +59,10 @@ func (b *BigIP) transaction(r request, text string) answer {
 	}
 	switch r.Method {
 	case http.MethodGet:
+		if b.Forget {
+			b.end(t)
+			return refuse(http.StatusNotFound, "Transaction %s was not found", text)
+		}
 		if t.looks--; t.looks < 0 && t.state == "VALIDATING" {
 			b.end(t)
 		}
