@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/manent/action/state"
@@ -20,6 +21,10 @@ type Word struct {
 	Who     string
 	From    string // where: run URL or host
 	Reason  string
+
+	// Review says that the platform was asked, and that this is its reviewers'
+	// yes. It is recorded besides a yes that somebody else has given before.
+	Review bool
 }
 
 // Decide appends a decision by compare-and-set, whatever process works right
@@ -40,17 +45,14 @@ func (e *Engine) decide(ctx context.Context, w Word) error {
 	if err != nil {
 		return err
 	}
-	if err := w.matches(doc, e.World.Now()); err != nil {
+	err = w.matches(doc, e.World.Now())
+	if err == nil && w.Verb == "approve" {
+		err = fromElsewhere(doc.Rollout, e.World.Process.Owner)
+	}
+	if err != nil || e.DryRun {
 		return err
 	}
-	if e.DryRun {
-		return nil
-	}
-	r := doc.Rollout
-	r.Decisions = append(r.Decisions, state.Decision{
-		Verb: w.Verb, Pause: w.Pause, Attempt: r.Attempt, Seen: w.Seen,
-		Who: w.Who, From: w.From, At: e.World.Now().UTC(), Reason: w.Reason,
-	})
+	w.record(doc.Rollout, e.World.Now().UTC())
 	s := &session{e: e, doc: doc}
 	return s.put(ctx, false, fmt.Sprintf("%s %s by %s", w.Verb, w.Pause, w.Who))
 }
@@ -72,6 +74,8 @@ func (w Word) matches(d *state.Document, now time.Time) error {
 		return &HeldError{Reason: fmt.Sprintf("attempt %d is not the current one, %d is", w.Attempt, r.Attempt), Hint: "`manent status` shows it"}
 	case w.Verb == "revert":
 		return revertible(d)
+	case w.Review && w.confirmed(r) != "":
+		return nil
 	case r.Pause == nil:
 		return &UsageError{Reason: fmt.Sprintf("rollout %s waits for no decision, it is %s", r.ID, r.Status), Hint: "`manent status` shows what is next"}
 	case w.Pause != r.Pause.ID:
@@ -79,7 +83,7 @@ func (w Word) matches(d *state.Document, now time.Time) error {
 	case !r.Pause.Until.IsZero() && !now.Before(r.Pause.Until):
 		return &UsageError{Reason: fmt.Sprintf("the time to answer pause %s ended at %s, it counts as rejected", r.Pause.ID, r.Pause.Until.UTC().Format(time.RFC3339)),
 			Hint: "the next `manent run` or `manent resume` returns traffic; then `manent retry`"}
-	case w.Verb == "approve" && answered(r) != nil:
+	case w.Verb == "approve" && answered(r) != nil && !(w.Review && answered(r).Verb == "approve"):
 		by := answered(r)
 		return &UsageError{Reason: fmt.Sprintf("pause %s was answered by %s at %s (%s)", r.Pause.ID, by.Who, by.At.UTC().Format(time.RFC3339), by.Verb),
 			Hint: "the next `manent run` acts on it; `manent reject` and `manent revert` still bring traffic back"}
@@ -88,6 +92,72 @@ func (w Word) matches(d *state.Document, now time.Time) error {
 			Hint: "look at the weights with `manent status`, then add --seen " + r.Pause.Seen}
 	}
 	return nil
+}
+
+// record writes the word down. A review takes the place of a yes that nobody
+// has acted on; to one that was acted on it adds the reviewers.
+func (w Word) record(r *state.Rollout, now time.Time) {
+	d := state.Decision{
+		Verb: w.Verb, Pause: w.Pause, Attempt: r.Attempt, Seen: w.Seen,
+		Who: w.Who, From: w.From, At: now, Reason: w.Reason,
+	}
+	if id := w.confirmed(r); w.Review && id != "" {
+		d.Pause, d.Applied = id, true
+		r.Step(w.Pause).Receipt["approved"] = w.Who
+	} else if w.Review {
+		for i := range r.Decisions {
+			if by := &r.Decisions[i]; by.Verb == w.Verb && by.Pause == w.Pause {
+				by.Applied = true
+			}
+		}
+	}
+	r.Decisions = append(r.Decisions, d)
+}
+
+// confirmed is the id of the pause that a planned approval had which has been
+// given and acted on, while the rollout is on its way; "" for none. The word
+// names it by its step.
+func (w Word) confirmed(r *state.Rollout) string {
+	if Given(w.Pause, r) == "" || r.Status.Terminal() || r.Status == state.Returning {
+		return ""
+	}
+	for i := len(r.Decisions) - 1; i >= 0; i-- {
+		d := r.Decisions[i]
+		if d.Verb == "approve" && d.Attempt == r.Attempt && stepOfPause(d.Pause) == w.Pause {
+			return d.Pause
+		}
+	}
+	return ""
+}
+
+// stepOfPause is the step that a pause's id names in front of its number.
+func stepOfPause(id string) string { return id[:max(0, strings.LastIndexByte(id, '.'))] }
+
+// inRun marks, in its step's receipt, a planned approval that a job of the same
+// run answers.
+const inRun = "answer"
+
+// InRun reports whether the open pause is a planned approval that a run has
+// stopped in front of, for its own next job to answer.
+func InRun(r *state.Rollout) bool {
+	if r == nil || r.Pause == nil || r.Pause.Kind != state.PauseApproval {
+		return false
+	}
+	rec := r.Step(r.Pause.Step)
+	return rec != nil && rec.Receipt[inRun] == "run"
+}
+
+// fromElsewhere refuses a yes from another run than the one whose next job
+// answers: that job is where the platform asks its reviewers, and one that
+// found its question answered would pass them by. A no is taken from everywhere.
+func fromElsewhere(r *state.Rollout, me state.RunRef) error {
+	if !InRun(r) || r.Owner.Same(me) {
+		return nil
+	}
+	return &UsageError{
+		Reason: fmt.Sprintf("approval %s is given in the run that asks for it, %s; a yes from elsewhere is not taken", r.Pause.Step, whose(r.Owner)),
+		Hint:   "approve it there; a no is taken from everywhere, as `manent reject` or `manent revert`",
+	}
 }
 
 // answered returns the decision on the open pause that nobody has acted on yet.

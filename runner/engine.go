@@ -89,6 +89,7 @@ type Engine struct {
 	NoWait bool // never poll or sleep: report "not yet" at once; only a lease is waited for until it lapses
 
 	backOnly bool             // nothing but the way back
+	inRun    string           // planned approval that a job of this run answers
 	watch    checkpoint.Watch // since when a lease of another process stands still
 
 	// Only is the id of the rollout that may be acted on; another one in its

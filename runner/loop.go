@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/manent/action/runner/plan"
@@ -15,6 +16,10 @@ type RunOptions struct {
 	Until   string        // step or stage name; "" = to the end
 	NoWait  bool          // end instead of sleeping
 	MaxTime time.Duration // end instead of sleeping past it; 0 = no limit
+
+	// InRun says that a later job of the same run answers the approval that
+	// Until names: no yes is taken from elsewhere.
+	InRun bool
 
 	// HandOver uses all of MaxTime and makes its end a success: another job of
 	// the same run goes on. A pause stays one.
@@ -140,6 +145,9 @@ func wayBack(r *state.Rollout, version string, slot state.Slot) string {
 func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 	began := e.World.Now()
 	unsure := 0
+	if o.InRun {
+		e.inRun = o.Until
+	}
 	for {
 		if o.Until != "" {
 			if out, ok, err := e.reached(ctx, o.Until); err != nil || ok {
@@ -151,6 +159,7 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 		if u, ok := errors.AsType[*UnsureError](err); ok && unsure < unsureTries && !e.NoWait && !definite(err) {
 			unsure++
 			e.World.Say(fmt.Sprintf("could not tell: %v; asking again", u))
+			e.doing(strings.TrimPrefix(u.Step+": asking again", ": "), time.Time{})
 			if err := e.World.Sleep(ctx, min(time.Second<<unsure, 30*time.Second)); err != nil {
 				return out, err
 			}

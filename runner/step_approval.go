@@ -22,6 +22,9 @@ func stepApproval(ctx context.Context, c *call) (result, error) {
 			rec.Receipt = state.Receipt{}
 		}
 		rec.Receipt["until"] = until.Format(time.RFC3339)
+		if c.e.inRun == c.step.Name {
+			rec.Receipt[inRun] = "run"
+		}
 		return result{
 			state: isPaused, message: fmt.Sprintf("approval %s is asked for, until %s", c.step.Name, until.Format(time.RFC3339)),
 			pause: &state.Pause{Kind: state.PauseApproval, Until: until},

@@ -52,7 +52,13 @@ overwrite the weights that --seen names, and no others.
 
 A pipeline's job calls it with --once, so that it may be run again, and with
 --review where the platform itself has asked for a review in front of the job:
-who gave it is recorded, and a job that nobody was asked about approves nothing.`,
+who gave it is recorded, whoever has approved before, and a job that nobody was
+asked about approves nothing and fails.
+
+A planned approval that a pipeline has stopped in front of (run --until
+approval@25) is approved by a job of that run: a yes from elsewhere is refused
+with 64, so that nobody passes by the platform's reviewers. A no is taken from
+everywhere.`,
 		Example: "  manent approve -c envconfig/shop/web/prod.yml --version 2.0 --pause approval@25",
 	}
 	f.flags(cmd, true)
@@ -66,22 +72,36 @@ func (a *app) approve(ctx context.Context, f wordFlags) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	settled := ""
 	if f.once {
-		if settled := a.given(doc.Rollout, f.pause); settled != "" {
-			return a.acted(ctx, p, f.dryRun, runner.Outcome{Result: runner.Progress, Step: f.pause, Message: settled}, nil)
-		}
+		settled = a.needless(doc.Rollout, f.pause)
 	}
-	if f.review != "" {
+	if f.review != "" && settled == "" {
 		if err := a.reviewed(ctx, e.World.Process.Owner, &f); err != nil {
 			return view{}, err
 		}
+	}
+	if f.once && settled == "" {
+		settled = given(doc.Rollout, f)
+	}
+	if settled != "" {
+		return a.acted(ctx, p, f.dryRun, runner.Outcome{Result: runner.Progress, Step: f.pause, Message: settled}, nil)
 	}
 	if err := a.decideIn(ctx, "approve", f, e, doc); err != nil {
 		return view{}, err
 	}
 	return a.acted(ctx, p, f.dryRun, runner.Outcome{
-		Result: runner.Progress, Step: doc.Rollout.Pause.Step, Message: "approved; whoever drives the rollout goes on, else `manent run`",
+		Result: runner.Progress, Step: askedAt(doc.Rollout, f.pause), Message: "approved; whoever drives the rollout goes on, else `manent run`",
 	}, nil)
+}
+
+// askedAt is the step that was answered: of the open pause, or of an approval
+// that was given before.
+func askedAt(r *state.Rollout, step string) string {
+	if r.Pause == nil {
+		return step
+	}
+	return r.Pause.Step
 }
 
 // decide records a person's word about the rollout that the flags name.
@@ -119,6 +139,7 @@ func (a *app) decideIn(ctx context.Context, verb string, f wordFlags, e *runner.
 	if word.Who == "" {
 		word.Who = e.World.Process.Owner.Actor
 	}
+	word.Review = f.review != ""
 	if verb == "revert" {
 		word.Pause, word.Seen = "", ""
 	} else if err := a.question(&word, doc.Rollout); err != nil {

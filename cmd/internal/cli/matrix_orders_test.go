@@ -152,3 +152,43 @@ func (p *plant) replaced(all map[string]moment) {
 		}
 	}
 }
+
+// passedBy: a yes that somebody has given past the reviewers, of a rollout that
+// takes it, is none to the job behind the review; nor does anything else go on.
+func (p *plant) passedBy(all map[string]moment) {
+	p.goTo(all["waiting"])
+	p.edit(func(r *state.Rollout) { delete(r.Step("approval@10").Receipt, "answer") })
+	p.person(0, "approve", "--version", "2.0", "--pause", "approval@10", "--who", "ada")
+	given := map[string]moment{"answered": p.look()}
+	p.must(0, owner(), "stage-10", "")
+	given["opened"] = p.look()
+	review := map[string]string{"github": "0~ 3", "gitlab": "0 0"}[p.platform]
+	p.rows("passed by", given, owner(), "when approve unasked\nanswered "+review+"\nopened "+review)
+	for name, m := range given {
+		p.goTo(m)
+		p.person(0, "resume")
+		if now := p.look(); now.share != m.share || p.router.writes.Load() > 0 {
+			p.t.Errorf("%s: resume went on, to share %v", name, now.share)
+		}
+		*p.cells++
+		if p.platform == "github" { // where the platform itself asks
+			p.confirmed(name, m)
+		}
+	}
+}
+
+// confirmed: the reviewers' yes is recorded beside the other one, once, and
+// counts.
+func (p *plant) confirmed(name string, m moment) {
+	p.goTo(m)
+	p.said = "approved"
+	p.must(0, owner(), "approval-10", "")
+	p.must(0, owner(), "approval-10", "")
+	p.must(0, owner(), "stage-50", "")
+	p.said = ""
+	*p.cells++
+	r := p.look().document(p.t).Rollout
+	if by := r.Step("approval@10").Receipt["approved"]; by != "carol" || len(r.Decisions) != 2 || r.Decisions[0].Who != "ada" || r.Decisions[1].Who != "carol" {
+		p.t.Errorf("%s: approved by %q, decisions %+v, expected ada's and carol's, and carol's to count", name, by, r.Decisions)
+	}
+}

@@ -210,7 +210,7 @@ func TestMatrix(t *testing.T) {
 				play func(map[string]moment)
 			}{
 				{"again", p.again}, {"strangers", p.strangers}, {"newer releases", p.newerReleases}, {"returns", p.returns},
-				{"stale approvals", p.staleApprovals}, {"begins", p.begins}, {"ways back", p.waysBack}, {"replaced", p.replaced}, {"superseded", p.superseded},
+				{"stale approvals", p.staleApprovals}, {"passed by", p.passedBy}, {"begins", p.begins}, {"ways back", p.waysBack}, {"replaced", p.replaced}, {"superseded", p.superseded},
 			} {
 				t.Run(table.name, func(t *testing.T) {
 					began, before := time.Now(), cells
@@ -236,13 +236,13 @@ nothing   0~      0>10     64      64      64     2>10     2>10      0      0   
 prepared  0       0>10     64      3       64     2>10     2>10      3      3        1~
 waiting   0       0        0~      3       0>0    2        2         3      1>0      1>0
 paused    0       3        64      3       64     3        3         3      3        3
-approved  0       0~       0       0       0>0    0>50     0>100     3      1>0      1>0
-running   0       0        0       0       64     0        0>100     3      3        1>0
-drifted   0       0        0       0       64     0        3         3      3        3
-returning 1>0     1>0      0       0       64     1>0      1>0       1>0    1>0      1>0
-returned  1       1        0       0       64     1        1         0      0        0
-stopped   1       1        0       0       64     1        1         1      1        1
-completed 0       0        0       0       64     0        0         0      0        0
+approved  0       0~       0       3       0>0    0>50     0>100     3      1>0      1>0
+running   0       0        0       3       64     0        0>100     3      3        1>0
+drifted   0       0        0       3       64     0        3         3      3        3
+returning 1>0     1>0      0       3       64     1>0      1>0       1>0    1>0      1>0
+returned  1       1        0       3       64     1        1         0      0        0
+stopped   1       1        0       3       64     1        1         1      1        1
+completed 0       0        0       3       64     0        0         0      0        0
 `)
 }
 
@@ -263,6 +263,7 @@ func (p *plant) strangers(all map[string]moment) {
 	// What has ended holds nothing: a newer run begins, and pauses where a
 	// stopped one has left both slots with traffic.
 	p.row("newer", "returned", all, newer(), "0~ 0>10 4 4 4 2>10 2>10 0 0 0")
+	p.row("newer, same version", "returned", all, same(newer()), "0~ 0>10 4 4 4 2>10 2>10 0 0 0") // what is done in place of a retry
 	p.row("newer", "stopped", all, newer(), "3~ 3~ 4 4 4 3~ 3~ 0 0 0")
 	p.row("newer", "completed", all, newer(), "0~ 0>90 4 4 4 2>90 2>90 0 0 0")
 	p.row("newer, same version", "completed", all, same(newer()), "0 0 4 4 4 0 0 0 0 0")
@@ -296,7 +297,9 @@ func (p *plant) newerReleases(all map[string]moment) {
 		after := map[string]moment{"prepared": p.look()}
 		p.must(0, newer(), "stage-10", "")
 		after["waiting"] = p.look()
-		p.person(0, "approve", "--version", "3.0", "--pause", "approval@10")
+		p.said = "approved"
+		p.must(0, newer(), "approval-10", "")
+		p.said = ""
 		p.must(0, newer(), "stage-50", "")
 		after["running"] = p.look()
 		p.must(0, newer(), "stage-100", "")
@@ -378,6 +381,9 @@ func (p *plant) staleApprovals(all map[string]moment) {
 	p.must(0, newer(), "prepare", "")
 	p.must(0, newer(), "stage-10", "")
 	next := p.look()
+	p.goTo(rejected)
+	p.person(0, "run", "--version", "2.0", "--until", "approval@10")
+	anew := p.look()
 	old := all["waiting"].document(p.t).Rollout.ID
 	approve := func(flags string) job { return job{args: strings.Fields("approve --config=prod.yml " + flags)} }
 	theirs := p.job("approval-10")
@@ -400,6 +406,11 @@ func (p *plant) staleApprovals(all map[string]moment) {
 		{"person, version of before", next, approve("--version 2.0 --pause approval@10"), 0, 4, "version 2.0 is not the current one"},
 		{"person, run of before", next, approve("--owner 200 --pause approval@10"), 0, 4, "run 200 is not the current one"},
 		{"person, pause of before", all["paused"], approve("--version 2.0 --pause approval@10.1"), 0, 64, "is not open, \"copy.1\" is"},
+		{"person, pause of before the retry", retried, approve("--version 2.0 --pause approval@10.1"), 0, 64, "is not open, \"approval@10.2\" is"},
+		{"person, pause of the same version's first rollout", anew, approve("--version 2.0 --pause approval@10.1"), 0, 64, "is not open, \"approval@10.2\" is"},
+		{"job, the same version was rolled out again", anew, theirs, 0, 4, "run 200 is not the current one"},
+		{"person, it is given in its own run", all["waiting"], approve("--version 2.0 --pause approval@10"), 0, 64, "is given in the run that asks for it"},
+		{"person, the same by the id of the pause", all["waiting"], approve("--version 2.0 --pause approval@10.1"), 0, 64, "is given in the run that asks for it"},
 		{"person, pause to come", all["waiting"], approve("--version 2.0 --pause approval@10.2"), 0, 64, "is not open, \"approval@10.1\" is"},
 		{"person, answered", all["approved"], approve("--version 2.0 --pause approval@10"), 0, 64, "was answered by "},
 		{"person, given and gone on", all["running"], approve("--version 2.0 --pause approval@10"), 0, 64, "waits for no decision, it is running"},

@@ -83,7 +83,9 @@ func newPlant(t *testing.T, platform string, cells *int) *plant {
 	for said, state := range map[string]string{"": "", "approved": "approved", "rejected": "rejected", "unpermitted": "approved", "expired": "approved"} {
 		api := githubtest.New(t)
 		if state != "" {
-			api.Review(200, githubtest.Review{State: state, Who: "carol", Comment: "looked", Environments: []string{"prod-approve-10"}})
+			for _, id := range []int64{200, 300} {
+				api.Review(id, githubtest.Review{State: state, Who: "carol", Comment: "looked", Environments: []string{"prod-approve-10"}})
+			}
 		}
 		p.apis[said] = api
 	}

@@ -96,7 +96,7 @@ func (a *app) run(ctx context.Context, f runFlags) (view, error) {
 			return view{}, err
 		}
 	}
-	out, err := e.Run(ctx, f.request(p), runner.RunOptions{Until: f.until, NoWait: f.noWait, MaxTime: f.maxTime, HandOver: f.handOver})
+	out, err := e.Run(ctx, f.request(p), runner.RunOptions{Until: f.until, InRun: a.me.Platform != shell, NoWait: f.noWait, MaxTime: f.maxTime, HandOver: f.handOver})
 	return a.acted(ctx, p, f.dryRun, out, err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/manent/action/providers/ci"
@@ -108,19 +109,28 @@ func withLink(out runner.Outcome, owner state.RunRef) string {
 	return strings.TrimSuffix(out.Remedy, ".") + "; by workflow at " + repository + "/actions/workflows/" + generate.DecideFile
 }
 
-// given says why an approval of the plan needs no answer any more, "" when it
-// does.
-func (a *app) given(r *state.Rollout, step string) string {
-	if by := runner.Given(step, r); by != "" {
-		return "approved by " + by + " before, nothing to do"
-	}
-	if r.Pause != nil && r.Pause.Step == step {
+// given says that an approval of the plan has been given, "" when it has not
+// been. After a review it is the reviewers' yes that counts: somebody else's is
+// none.
+func given(r *state.Rollout, f wordFlags) string {
+	by := runner.Given(f.pause, r)
+	if r.Pause != nil && r.Pause.Step == f.pause {
+		by = ""
 		for _, d := range r.Decisions {
 			if d.Verb == "approve" && d.Pause == r.Pause.ID && d.Attempt == r.Attempt {
-				return "approved by " + d.Who + " before, nothing to do"
+				by = d.Who
 			}
 		}
 	}
+	over := r.Status.Terminal() || r.Status == state.Returning // and nothing is opened any more
+	if by == "" || f.review != "" && by != f.who && !over {
+		return ""
+	}
+	return "approved by " + by + " before, nothing to do"
+}
+
+// needless says that a rollout has no such approval, "" when it has.
+func (a *app) needless(r *state.Rollout, step string) string {
 	cfg, err := config.Unpin(r.Config)
 	if err != nil {
 		return "" // whatever is asked next says so
@@ -142,14 +152,14 @@ func (a *app) reviewed(ctx context.Context, run state.RunRef, f *wordFlags) erro
 	if !ok {
 		return usage("leave --review out", "the platform %s asks nobody for a review", run.Platform)
 	}
-	if found := pick(all, f.review, ci.Approved); found != nil {
-		f.who, f.reason = found.Who, firstOf(f.reason, found.Comment)
+	if found := pick(all, f.review, ci.Approved); len(found) > 0 {
+		f.who, f.reason = names(found), firstOf(f.reason, found[0].Comment)
 		return nil
 	}
 	return &exitError{ending: ending{
 		Code:    exitPaused,
 		Message: fmt.Sprintf("nobody has reviewed environment %s in run %s: it has no required reviewers, so the job was not held", f.review, run.Run),
-		Hint:    "set required reviewers for environment " + f.review + ", or use `manent generate github --mode dispatch`; then `manent approve` or `manent reject`",
+		Hint:    "set required reviewers for environment " + f.review + " and re-run the failed jobs, which then asks them, or use `manent generate github --mode dispatch`; `manent reject` returns all traffic",
 	}}
 }
 
@@ -164,9 +174,9 @@ func (a *app) rejected(ctx context.Context, environment string, r *state.Rollout
 	} else if err != nil {
 		return err
 	}
-	if found := pick(all, generate.ReviewEnvironment(environment, r.Pause.Step), ci.Rejected); found != nil {
+	if found := pick(all, generate.ReviewEnvironment(environment, r.Pause.Step), ci.Rejected); len(found) > 0 {
 		ended.Rejected = true
-		f.who, f.reason = found.Who, firstOf(f.reason, found.Comment)
+		f.who, f.reason = names(found), firstOf(f.reason, found[0].Comment)
 	}
 	return nil
 }
@@ -190,14 +200,26 @@ func (a *app) reviews(ctx context.Context, run state.RunRef) ([]ci.Review, bool,
 	return all, true, nil
 }
 
-// pick returns the review of an environment that says so, nil for none.
-func pick(all []ci.Review, environment string, says ci.ReviewState) *ci.Review {
-	for i := range all {
-		if strings.EqualFold(all[i].Environment, environment) && all[i].State == says {
-			return &all[i]
+// pick returns the reviews of an environment that say so.
+func pick(all []ci.Review, environment string, says ci.ReviewState) []ci.Review {
+	var out []ci.Review
+	for _, one := range all {
+		if strings.EqualFold(one.Environment, environment) && one.State == says {
+			out = append(out, one)
 		}
 	}
-	return nil
+	return out
+}
+
+// names are those who have reviewed, each once.
+func names(reviews []ci.Review) string {
+	var out []string
+	for _, one := range reviews {
+		if !slices.Contains(out, one.Who) {
+			out = append(out, one.Who)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func firstOf(texts ...string) string {

@@ -155,6 +155,7 @@ func TestReviews(t *testing.T) {
 	}{
 		{"approved", approve, []ci.Review{review("Prod-Approve-10", ci.Approved)}, nil, exitDone, "approve", "carol", state.Waiting, ""},
 		{"approved after a rejection", approve, []ci.Review{review("prod-approve-10", ci.Rejected), review("prod-approve-10", ci.Approved)}, nil, exitDone, "approve", "carol", state.Waiting, ""},
+		{"approved by two", approve, []ci.Review{review("prod-approve-10", ci.Approved), {Environment: "prod-approve-10", State: ci.Approved, Who: "dave"}}, nil, exitDone, "approve", "carol, dave", state.Waiting, ""},
 		{"nobody was asked", approve, nil, nil, exitPaused, "", "", state.Waiting, "it has no required reviewers"},
 		{"another environment", approve, []ci.Review{review("prod-approve-50", ci.Approved)}, nil, exitPaused, "", "", state.Waiting, ""},
 		{"pending", approve, []ci.Review{review("prod-approve-10", ci.Pending)}, nil, exitPaused, "", "", state.Waiting, ""},
