@@ -77,6 +77,7 @@ type app struct {
 	me       state.RunRef                                     // this run, once an engine was made
 	asks     bool                                             // there is a person at stdin who can answer
 	closers  []io.Closer                                      // of stores
+	acts     bool                                             // the verb acts on a rollout
 	code     int
 }
 

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,5 +44,56 @@ func TestProgress(t *testing.T) {
 		if share, score := progress(tt.rollout); share != tt.share || score != tt.score {
 			t.Errorf("%+v: share %q and score %q, expected %q and %q", tt.rollout, share, score, tt.share, tt.score)
 		}
+	}
+}
+
+// keeper is a platform that keeps what it is to hand on.
+type keeper struct {
+	page
+	values []map[string]string
+}
+
+func (k *keeper) Output(values map[string]string) error {
+	k.values = append(k.values, values)
+	return nil
+}
+
+// Every call that acts hands on every key, however it ends: a later job must
+// not take an older job's values for this one's.
+func TestHandOnAllKeys(t *testing.T) {
+	keys := []string{"exit", "reason", "result", "rollout", "score", "share", "status", "step", "until", "version"}
+	for _, row := range []struct {
+		name string
+		args []string
+		want map[string]string
+	}{
+		{"waits", []string{"run", "-c", "prod.yml", "--version", "2.0", "--no-wait"}, map[string]string{"exit": "2", "step": "approval@10", "status": "waiting-approval", "share": "", "score": ""}},
+		{"held", []string{"run", "-c", "prod.yml", "--version", "3.0", "--no-wait"}, map[string]string{"exit": "4", "step": "", "until": ""}},
+		{"no such file", []string{"run", "-c", "none.yml", "--version", "2.0"}, map[string]string{"exit": "64", "version": "", "status": ""}},
+		{"all environments", []string{"resume", "--state", "file:state"}, map[string]string{"exit": "0", "step": "", "until": ""}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			k := &keeper{}
+			a := informed(t, &k.page)
+			a.pipeline = k
+			called(t, a, row.args...)
+			if len(k.values) != 1 {
+				t.Fatalf("handed on %d times, expected once: %v", len(k.values), k.values)
+			}
+			if got := slices.Sorted(maps.Keys(k.values[0])); !slices.Equal(got, keys) {
+				t.Errorf("keys %q, expected %q", got, keys)
+			}
+			for key, want := range row.want {
+				if got := k.values[0][key]; got != want {
+					t.Errorf("%s is %q, expected %q", key, got, want)
+				}
+			}
+		})
+	}
+	k := &keeper{}
+	a := informed(t, &k.page)
+	a.pipeline = k
+	if called(t, a, "status", "-c", "prod.yml"); len(k.values) != 0 {
+		t.Errorf("a look handed on %v", k.values)
 	}
 }

@@ -43,6 +43,7 @@ type drive struct {
 // is shown on the pipeline's page, too.
 func (a *app) acting(cmd *cobra.Command, do func(ctx context.Context, args []string) (view, error)) *cobra.Command {
 	return a.verb(cmd, func(ctx context.Context, args []string) (view, error) {
+		a.acts = true
 		v, err := do(ctx, args)
 		if bad := a.inform(ctx, v, err); bad != nil {
 			a.worry(bad)

@@ -88,19 +88,24 @@ func (a *app) show(verb string, v view, err error) int {
 		a.print(a.runnable(strings.TrimSuffix(v.Text, "\n")))
 	}
 	a.showEnd(end, err, v)
-	if v.Outcome != nil {
+	if v.Outcome != nil || a.acts {
 		a.handOn(a.callJSON(verb, v, end, err), v.Rollout)
 	}
 	return end.Code
 }
 
-// handOn gives what a call came to to later steps of the pipeline.
+// handOn gives what a call came to to later steps of the pipeline. Each call
+// sets every key, if need be to nothing: GitLab gives a job the values of all
+// jobs before it, and what one of them has said is not what this one says.
 func (a *app) handOn(doc callJSON, rollout *state.Rollout) {
 	p, err := a.platform()
 	if err != nil {
 		return // nobody to hand it to; the call has said so
 	}
-	values := map[string]string{"exit": strconv.Itoa(doc.Exit), "result": doc.Result, "step": doc.Step}
+	values := map[string]string{
+		"exit": strconv.Itoa(doc.Exit), "result": doc.Result, "step": doc.Step, "reason": plain(a.redactor.Clean(doc.Message)),
+		"until": "", "rollout": "", "version": "", "status": "",
+	}
 	if !doc.Until.IsZero() {
 		values["until"] = doc.Until.UTC().Format(time.RFC3339)
 	}
@@ -110,16 +115,7 @@ func (a *app) handOn(doc callJSON, rollout *state.Rollout) {
 	if r := rollout; r != nil {
 		values["rollout"], values["version"], values["status"] = r.ID, r.Version, string(r.Status)
 	}
-	if reason := plain(a.redactor.Clean(doc.Message)); reason != "" {
-		values["reason"] = reason
-	}
-	share, score := progress(rollout)
-	if share != "" {
-		values["share"] = share
-	}
-	if score != "" {
-		values["score"] = score
-	}
+	values["share"], values["score"] = progress(rollout)
 	if err := p.Output(values); err != nil {
 		a.warn(err)
 	}

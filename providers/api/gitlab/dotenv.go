@@ -53,7 +53,9 @@ func Dotenv(text string, values map[string]string) (string, error) {
 }
 
 // checkVariable knows that GitLab splits the file at line ends, takes space
-// off both ends of a value and has no quotes.
+// off both ends of a value and has no quotes. Nothing behind the "=" is an
+// empty value, as GitLab's own tests of its parser (ParseDotenvArtifactService)
+// have it.
 func checkVariable(key, value string) error {
 	switch {
 	case !variable.MatchString(key):

@@ -21,6 +21,7 @@ func TestDotenv(t *testing.T) {
 		"in place of earlier":       {"STATUS=running\nURL=u\n", map[string]string{"STATUS": "done"}, "URL=u\nSTATUS=done\n", ""},
 		"others without a line end": {"URL=a=b", map[string]string{"STATUS": "done"}, "URL=a=b\nSTATUS=done\n", ""},
 		"empty lines go":            {"URL=u\n\n", map[string]string{"A": ""}, "URL=u\nA=\n", ""},
+		"nothing in place of it":    {"STATUS=running\n", map[string]string{"STATUS": ""}, "STATUS=\n", ""},
 		"quotes stay":               {"", map[string]string{"A": `"x" 'y' # z`}, "A=\"x\" 'y' # z\n", ""},
 		"percent of a URL":          {"", map[string]string{"A": "%C3%A9%20x=5%"}, "A=%C3%A9%20x=5%\n", ""},
 		"as many as there may be":   {"", full, "", ""},
