@@ -102,6 +102,12 @@ func (s *screen) waiting() {
 	if s.shown.IsZero() {
 		s.shown = now
 	}
+	if s.doing == "" { // nobody has said what for: it is what was said last
+		s.doing = firstOf(s.last, "the first step")
+	}
+	if s.since.IsZero() {
+		s.since = now
+	}
 	switch {
 	case s.terminal && now.Sub(s.shown) >= liveEvery:
 		_, _ = fmt.Fprintf(s.out, "\r\x1b[K%s (%s)", cutTo(s.doing, 100), s.span(now))

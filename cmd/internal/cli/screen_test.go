@@ -49,6 +49,27 @@ still at deploy (for 1m0s)
 	}
 }
 
+// A wait that nobody has announced is one for what was said last, and begins
+// when it does: no empty step, no time since the beginning of all time.
+func TestHeartbeatUnannounced(t *testing.T) {
+	for said, want := range map[string]string{
+		"could not tell: 503; asking again": "could not tell: 503; asking again\nstill at could not tell: 503; asking again (for 1m0s)\n",
+		"":                                  "still at the first step (for 1m0s)\n",
+	} {
+		s, out, now := shown(false)
+		if said != "" {
+			s.say(said)
+		}
+		for range 61 {
+			s.waiting()
+			*now = now.Add(time.Second)
+		}
+		if got := out.String(); got != want {
+			t.Errorf("got %q, expected %q", got, want)
+		}
+	}
+}
+
 // A terminal gets one line that is drawn over, and taken away before the next.
 func TestLiveLine(t *testing.T) {
 	s, out, now := shown(true)
