@@ -300,6 +300,14 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// A member of which the statistics say nothing may be up or not.
+func TestNoStatistics(t *testing.T) {
+	w := newWorld(t)
+	w.Uncounted = "10.0.0.4:80"
+	part := w.read(t, w.router(t, nil))
+	refused(t, part.Err, providers.Unknown, "no statistics of member 10.0.0.4:80", "")
+}
+
 func TestForeign(t *testing.T) {
 	w := newWorld(t)
 	w.Members[5].Disabled = false

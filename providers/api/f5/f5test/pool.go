@@ -51,6 +51,9 @@ func describe(text string) map[string]any { return map[string]any{"description":
 func (b *BigIP) stats() answer {
 	entries := map[string]any{}
 	for _, m := range b.Members {
+		if m.Name == b.Uncounted {
+			continue
+		}
 		enabled, available := "enabled", map[string]string{"up": "available", "unchecked": "unknown"}[m.Monitor]
 		if available == "" || m.Forced {
 			available = "offline"

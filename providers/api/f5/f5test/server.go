@@ -34,7 +34,8 @@ type BigIP struct {
 	MinActive int
 	Members   []*Member
 	Virtuals  []map[string]any
-	FlatStats bool // statistics as some versions nest them
+	FlatStats bool   // statistics as some versions nest them
+	Uncounted string // member that the statistics leave out
 
 	Group    string // device group, "" for a device on its own
 	Status   string // of the group
