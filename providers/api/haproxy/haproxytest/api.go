@@ -137,10 +137,6 @@ func problem(code int, message string) object { return object{"code": code, "mes
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if text, ok := body.(string); ok {
-		_, _ = w.Write([]byte(text))
-		return
-	}
 	_ = json.NewEncoder(w).Encode(body)
 }
 
@@ -180,7 +176,7 @@ func (a *API) configuration(w http.ResponseWriter, seg []string, backend string)
 	f := a.load()
 	switch {
 	case len(seg) == 2 && seg[1] == "version":
-		answer(w, http.StatusOK, fmt.Sprintf("%d\n", f.version()))
+		answer(w, http.StatusOK, f.version())
 		return
 	case len(seg) == 3 && seg[1] == "backends":
 		backend = seg[2]

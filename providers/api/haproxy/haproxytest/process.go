@@ -32,6 +32,32 @@ type Process struct {
 // backend shop, lines below its name.
 func StartProcess(t testing.TB, version string, shop ...string) (*API, *Process) {
 	t.Helper()
+	p := newProcess(t)
+	p.Address = hosttest.FreeAddress(t)
+	lines := []string{"frontend web", "  bind " + p.Address, "  default_backend shop", "backend shop"}
+	for _, line := range shop {
+		lines = append(lines, "  "+line)
+	}
+	p.start(lines, p.Address)
+	return Start(t, version, p, p.path("haproxy.cfg")), p
+}
+
+// StartApps runs applications that answer with their names, and returns their
+// addresses. They are a HAProxy too, as that takes the least of the machine.
+func StartApps(t testing.TB, names ...string) map[string]string {
+	t.Helper()
+	addresses, p := map[string]string{}, newProcess(t)
+	var lines []string
+	for _, name := range names {
+		addresses[name] = hosttest.FreeAddress(t)
+		lines = append(lines, "frontend "+name, "  bind "+addresses[name], "  http-request return status 200 content-type text/plain string "+name)
+	}
+	p.start(lines, addresses[names[0]])
+	return addresses
+}
+
+func newProcess(t testing.TB) *Process {
+	t.Helper()
 	program, err := exec.LookPath("haproxy")
 	if err != nil {
 		program = "/usr/sbin/haproxy" // not in everybody's PATH
@@ -41,36 +67,32 @@ func StartProcess(t testing.TB, version string, shop ...string) (*API, *Process)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &Process{Address: hosttest.FreeAddress(t), t: t, program: program, dir: dir}
-	p.write(shop)
+	return &Process{t: t, program: program, dir: dir}
+}
+
+// start runs it with these sections, and waits until it listens.
+func (p *Process) start(sections []string, address string) {
+	p.t.Helper()
+	lines := append([]string{
+		versionMark + "1", "global", "  maxconn 2000", "  nbthread 2", "  hard-stop-after 20s",
+		"  stats socket " + p.path("s") + " mode 600 level admin expose-fd listeners",
+		"defaults", "  mode http", "  timeout connect 2s", "  timeout client 30s", "  timeout server 30s",
+	}, sections...)
+	if err := (file{append(lines, "")}).save(p.path("haproxy.cfg")); err != nil {
+		p.t.Fatal(err)
+	}
 	if err := p.check(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	log := func() string {
 		text, err := os.ReadFile(p.path("log"))
 		return fmt.Sprint(string(text), err)
 	}
-	hosttest.Daemon(t, log, "/bin/sh", "-c", `exec "$@" >"$0" 2>&1`, p.path("log"), program, "-W", "-f", p.path("haproxy.cfg"), "-p", p.path("pid"))
-	hosttest.Await(t, p.Address)
-	return Start(t, version, p, p.path("haproxy.cfg")), p
+	hosttest.Daemon(p.t, log, "/bin/sh", "-c", `exec "$@" >"$0" 2>&1`, p.path("log"), p.program, "-W", "-f", p.path("haproxy.cfg"), "-p", p.path("pid"))
+	hosttest.Await(p.t, address)
 }
 
 func (p *Process) path(name string) string { return filepath.Join(p.dir, name) }
-
-func (p *Process) write(shop []string) {
-	lines := []string{
-		versionMark + "1", "global", "  maxconn 2000", "  nbthread 2", "  hard-stop-after 20s",
-		"  stats socket " + p.path("s") + " mode 600 level admin expose-fd listeners",
-		"defaults", "  mode http", "  timeout connect 2s", "  timeout client 30s", "  timeout server 30s",
-		"frontend web", "  bind " + p.Address, "  default_backend shop", "backend shop",
-	}
-	for _, line := range shop {
-		lines = append(lines, "  "+line)
-	}
-	if err := (file{append(lines, "")}).save(p.path("haproxy.cfg")); err != nil {
-		p.t.Fatal(err)
-	}
-}
 
 func (p *Process) check() error {
 	out, err := exec.CommandContext(p.t.Context(), p.program, "-c", "-f", p.path("haproxy.cfg")).CombinedOutput()
