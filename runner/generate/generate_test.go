@@ -87,7 +87,9 @@ func cases(t testing.TB) map[string][]File {
 		}
 		all["gitlab-"+name] = files
 	}
-	gitlab("canary", func(o *GitLabOptions) { o.Image = "example.test/ops/manent:1.0.0" }, canary)
+	gitlab("canary", func(o *GitLabOptions) {
+		o.Image, o.Tags = "example.test/ops/manent:1.0.0", []string{"shop", "in the rack"}
+	}, canary)
 	gitlab("bluegreen", nil, blueGreen)
 	gitlab("waves", nil, waves)
 	gitlab("inplace", nil, pool)

@@ -17,6 +17,7 @@ type GitLabOptions struct {
 	Granularity string
 	MaxTime     time.Duration // of one call of run
 	Image       string        // container with manent; "" = the runner's own shell has it
+	Tags        []string      // of the runners that take the jobs; none = whichever take untagged ones
 	Call        string        // command that writes the files again
 }
 
@@ -27,6 +28,8 @@ type gitlab struct {
 	Delay  string // of the retire job
 	Stages []string
 	State  string // where it is said to be: the component's input
+	Inputs string // tags of the component, as it gets them
+	Stage  string // of the jobs around the child pipeline
 }
 
 // GitLab generates two files for each environment: one to be included, whose
@@ -48,7 +51,7 @@ func GitLab(envs []Environment, o GitLabOptions) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts := gitlab{GitLabOptions: o, Child: gitlabFolder + "manent-" + v.Slug + ".rollout.yml", Stages: make([]string, len(jobs))}
+		opts := gitlab{GitLabOptions: o, Child: gitlabFolder + "manent-" + v.Slug + ".rollout.yml", Stages: make([]string, len(jobs)), Stage: "deploy"}
 		opts.Delay = fmt.Sprintf("%d minutes", minutes(min(v.Scaledown+time.Minute, longestDelay)))
 		for i, j := range jobs {
 			opts.Stages[i] = j.ID
@@ -75,10 +78,13 @@ func (o GitLabOptions) check() error {
 	if o.MaxTime < 10*time.Minute {
 		return &Error{Reason: fmt.Sprintf("--max-time %s, expected at least 10m", o.MaxTime)}
 	}
-	for flag, text := range map[string]string{"--image": o.Image, "the call": o.Call} {
+	for flag, text := range map[string]string{"--image": o.Image, "--runner-tags": strings.Join(o.Tags, ","), "the call": o.Call} {
 		if why := oddOnGitLab(text); why != "" {
 			return &Error{Reason: fmt.Sprintf("%s %q %s", flag, text, why)}
 		}
+	}
+	if slices.Contains(o.Tags, "") {
+		return &Error{Reason: "--runner-tags has an empty tag", Hint: "tags with commas between them: --runner-tags shop,linux"}
 	}
 	return nil
 }
@@ -90,7 +96,7 @@ func Component() (File, error) {
 	in := func(name string) string { return "$[[ inputs." + name + " ]]" }
 	o := gitlab{
 		GitLabOptions: GitLabOptions{MaxTime: 150 * time.Minute, Image: in("image")},
-		Child:         in("rollout"), Delay: in("retire-after"), State: in("state"),
+		Child:         in("rollout"), Delay: in("retire-after"), State: in("state"), Inputs: in("tags"), Stage: in("stage"),
 	}
 	v := view{Key: in("key"), Name: in("environment"), File: in("config"), Slug: in("name")}
 	text, err := write("gitlab-component.tmpl", page{View: v, Opts: o})

@@ -358,6 +358,11 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+	for _, tags := range [][]string{{"shop", ""}, {"$TAG"}, {"a\nb"}} {
+		if _, err := GitLab([]Environment{canary}, gitlabOptions(func(o *GitLabOptions) { o.Tags = tags })); err == nil {
+			t.Errorf("the tags %q were taken", tags)
+		}
+	}
 	if _, err := GitLab([]Environment{read(t, "canary", byResume)}, gitlabOptions(nil)); err == nil {
 		t.Error("a pipeline whose jobs wait was generated for rollout.wait: resume")
 	}

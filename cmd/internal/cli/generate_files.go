@@ -65,14 +65,18 @@ func (f fileSetFlags) call(configurations []string) string {
 	for _, file := range configurations {
 		words = append(words, shellWord(filepath.ToSlash(file)))
 	}
-	for _, name := range []string{"descriptor", "mode", "granularity", "queue", "max-time", "runs-on", "binary-path", "image", "action", "tags", "schedule", "id-token"} {
+	for _, name := range []string{"descriptor", "mode", "granularity", "queue", "max-time", "runs-on", "binary-path", "runner-tags", "image", "action", "tags", "schedule", "id-token"} {
 		flag := f.cmd.Flags().Lookup(name)
 		switch {
 		case flag == nil || !flag.Changed:
 		case flag.Value.Type() == "bool":
 			words = append(words, "--"+name+"="+flag.Value.String())
 		default:
-			words = append(words, "--"+name, shellWord(flag.Value.String()))
+			value := flag.Value.String()
+			if list, ok := flag.Value.(interface{ GetSlice() []string }); ok {
+				value = strings.Join(list.GetSlice(), ",")
+			}
+			words = append(words, "--"+name, shellWord(value))
 		}
 	}
 	return strings.Join(append(words, "--out", "."), " ")

@@ -98,3 +98,15 @@ func TestGenerateNamesTheCommit(t *testing.T) {
 	code, text := generating(t, "github", "-c", configured(t, "shop", "web", "prod"), "--out", ".")
 	asked(t, code, exitUsage, text, "this build does not know the commit", "--action manent/action@COMMIT", "git ls-remote https://github.com/manent/action 'refs/tags/v*'")
 }
+
+// TestGenerateSaysHowItWasCalled: the head's command writes the same files.
+func TestGenerateSaysHowItWasCalled(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := configured(t, "shop", "web", "prod")
+	code, text := generating(t, "gitlab", "-c", file, "--runner-tags", "shop,the rack", "--image", "example.test/manent:1", "--out", ".")
+	asked(t, code, 0, text)
+	written, err := os.ReadFile(".gitlab/manent-web-prod.yml")
+	if want := "# Written by: manent generate gitlab -c " + file + " --runner-tags 'shop,the rack' --image example.test/manent:1 --out .\n"; err != nil || !strings.Contains(string(written), want) || !strings.Contains(string(written), `tags: [shop, "the rack"]`) {
+		t.Errorf("the file does not say %q: %v\n%.600s", want, err, written)
+	}
+}

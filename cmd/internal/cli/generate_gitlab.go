@@ -37,6 +37,7 @@ missing.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.Granularity, "granularity", generate.PerStage, "one job for each `PART`: stage, segment (between approvals) or step")
 	fs.DurationVar(&o.MaxTime, "max-time", 150*time.Minute, "longest `TIME` of one call of run")
+	fs.StringSliceVar(&o.Tags, "runner-tags", nil, "`TAGS` of the runners that take the jobs, with commas between them (without it those that take untagged ones)")
 	fs.StringVar(&o.Image, "image", "", "container `IMAGE` with manent, git and what your own steps need (without it the runner's shell has them)")
 	return a.verb(a.fileFlags(cmd), func(_ context.Context, more []string) (view, error) {
 		o.Call = f.call(append([]string{a.file}, more...))
