@@ -11,6 +11,7 @@ import (
 	"github.com/manent/action/providers/router/routertest"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/state"
+	"github.com/manent/action/state/checkpoint"
 )
 
 // run plays `manent run` once.
@@ -307,6 +308,53 @@ func TestLeaseIsNotTakenEarly(t *testing.T) {
 		t.Fatalf("acted after %v, want 30 s for the lease and 20 s for a call that may land", waited)
 	}
 	shares(t, s, "a 95, b 5")
+}
+
+// TestNoWaitLeavesAtASignOfLife: a call that does not wait takes over from a
+// dead process, and leaves a live one alone as soon as it is seen to live.
+func TestNoWaitLeavesAtASignOfLife(t *testing.T) {
+	for _, alive := range []bool{false, true} {
+		t.Run(fmt.Sprint("alive ", alive), func(t *testing.T) {
+			s := newSim(t, routertest.MemoryOptions{})
+			s.onWrite = func() { s.dead = true } // with the lease taken, before the write
+			if _, err := s.process().Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{}); err == nil || s.doc().Lease == nil {
+				t.Fatalf("error %v, lease %v; want a dead process's lease", err, s.doc().Lease)
+			}
+			s.onWrite = nil
+			began, beats := s.clock, 0
+			s.tick = func() {
+				if alive && beats == 0 && s.clock.Sub(began) >= runner.BeatEvery {
+					beats++
+					beat(t, s)
+				}
+			}
+			e := s.process()
+			e.NoWait = true
+			_, err := e.Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{NoWait: true, Until: "gate@traffic@5"})
+			waited := s.clock.Sub(began)
+			_, held := errors.AsType[*runner.HeldError](err)
+			if alive && (!held || waited > runner.BeatEvery+time.Second) {
+				t.Errorf("%v after %v, want a HeldError as soon as the lease was renewed", err, waited)
+			}
+			if !alive && (err != nil || waited < checkpoint.Patience) {
+				t.Errorf("%v after %v, want the lease to be taken after %v", err, waited, checkpoint.Patience)
+			}
+		})
+	}
+}
+
+// beat renews the lease as its holder does.
+func beat(t *testing.T, s *sim) {
+	t.Helper()
+	holder := checkpoint.Open(s.store.Again(), key, func() time.Time { return s.clock }, func() string { return "beat" })
+	doc, err := holder.Load(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Lease.Beat++
+	if err := holder.Save(context.Background(), doc, "at work", nil, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestRejectAfterApprove: a no that was recorded while the question was open

@@ -148,7 +148,7 @@ func (e *Engine) wire(digest string, cfg config.Config) error {
 }
 
 // await loads the document; while another process holds the lease it waits,
-// and after LeaseWait it gives up. The lease lapses by this process's clock.
+// and after its patience it gives up. The lease lapses by this process's clock.
 func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 	me, w := *e.lease(""), e.World
 	for began := w.Now(); ; {
@@ -156,11 +156,11 @@ func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 		if err != nil {
 			return nil, false, err
 		}
-		by, _ := checkpoint.Held(doc, me, e.watch.See(doc, w.Now()), w.Now(), w.Process.Alive)
+		by, until := checkpoint.Held(doc, me, e.watch.See(doc, w.Now()), w.Now(), w.Process.Alive)
 		if by == nil || e.DryRun {
 			return doc, doc.Lease != nil, nil
 		}
-		if w.Now().Sub(began) >= e.patience() {
+		if end := began.Add(e.patience()); !w.Now().Before(end) || e.NoWait && until.After(end) {
 			return nil, false, atWork(doc.Key, by)
 		}
 		e.doing(atWork(doc.Key, by).Error(), time.Time{})
@@ -172,7 +172,8 @@ func (e *Engine) await(ctx context.Context) (*state.Document, bool, error) {
 
 // patience is how long a call waits for another process. Without waiting it
 // still stays until a dead one's lease has lapsed, which no later call could
-// find out any sooner.
+// find out any sooner; it leaves at the first sign of life, after which that
+// would take longer.
 func (e *Engine) patience() time.Duration {
 	if e.NoWait {
 		return checkpoint.Patience + time.Second
