@@ -177,12 +177,11 @@ func (r *Router) login(ctx context.Context) (context.Context, error) {
 func (r *Router) warn(format string, args ...any) {
 	line := fmt.Sprintf("haproxy: "+format, args...)
 	r.mu.Lock()
-	known := r.warned[line]
-	r.warned[line] = true
-	r.mu.Unlock()
-	if !known && r.env.Log != nil {
+	defer r.mu.Unlock() // the log too is one for all instances
+	if !r.warned[line] && r.env.Log != nil {
 		r.env.Log("%s", line)
 	}
+	r.warned[line] = true
 }
 
 func refusal(kind providers.Kind, hint, format string, args ...any) error {
