@@ -14,9 +14,16 @@ set -euo pipefail
 releases=${MANENT_RELEASES:-https://github.com/manent/action/releases/download}
 max_bytes=104857600 # of a download
 
-# fail CODE MESSAGE HINT
+# fail CODE MESSAGE HINT ends with the message in the log and as an annotation,
+# in which nothing may begin a command of its own.
 fail() {
-	printf 'manent: %s\nhint: %s\n' "$2" "$3" >&2
+	local said
+	said="$2"$'\n'"hint: $3"
+	printf 'manent: %s\n' "$said" >&2
+	said=${said//\%/%25}
+	said=${said//$'\r'/%0D}
+	said=${said//$'\n'/%0A}
+	printf '::error::%s\n' "$said" >&2
 	exit "$1"
 }
 

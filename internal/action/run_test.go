@@ -230,10 +230,44 @@ func TestNothingIsBrought(t *testing.T) {
 			if code != tc.code || !strings.Contains(messages, tc.want) || !strings.Contains(messages, "\nhint: ") {
 				t.Errorf("ended with %d, expected %d, %q and a hint:\n%s", code, tc.code, tc.want, messages)
 			}
-			if strings.Contains(out, "pid=") || strings.Contains(out+messages, "\n::") {
-				t.Errorf("something was run, or the runner was told something: %s%s", out, messages)
+			if strings.Contains(out, "pid=") {
+				t.Errorf("something was run: %s%s", out, messages)
 			}
+			annotated(t, out+messages)
 		})
+	}
+}
+
+// annotated demands that the failure, with its hint, is the only thing that the
+// runner is told.
+func annotated(t *testing.T, printed string) {
+	t.Helper()
+	var told []string
+	for line := range strings.Lines("\n" + printed) {
+		if strings.HasPrefix(strings.TrimSpace(line), "::") {
+			told = append(told, line)
+		}
+	}
+	if len(told) != 1 {
+		t.Fatalf("the runner is told %q, expected one annotation", told)
+	}
+	text, ok := strings.CutPrefix(told[0], "::error::")
+	text = strings.NewReplacer("%0A", "\n", "%0D", "\r", "%25", "%").Replace(text)
+	if !ok || !strings.Contains(text, "\nhint: ") || !strings.Contains(printed, "manent: "+text) {
+		t.Errorf("the annotation is %q, expected the message and its hint:\n%s", told[0], printed)
+	}
+}
+
+// TestAnnotationIsEscaped: what somebody has typed begins no command of the
+// runner, and is shown as it is.
+func TestAnnotationIsEscaped(t *testing.T) {
+	j := newJob(t, nil)
+	j.env["INPUT_COMMAND"] = "run"
+	j.env["RUNNER_OS"] = "100%\r\n::add-mask::x%0A"
+	out, messages, code := j.run(t)
+	const want = "::error::usage: RUNNER_OS is \"100%25%0D%0A::add-mask::x%250A\", expected Linux, macOS or Windows%0Ahint: "
+	if code != 64 || !strings.Contains("\n"+messages, "\n"+want) {
+		t.Errorf("ended with %d, expected %q:\n%s%s", code, want, out, messages)
 	}
 }
 
