@@ -54,7 +54,47 @@ func (c *Client) findRemote(ctx context.Context) (*remote, error) {
 	if err != nil {
 		return nil, &providers.Fault{Kind: providers.Invalid, Err: err, Hint: "add the remote, or name a place with state: git:<url>, file:<dir> or s3://…"}
 	}
+	if address, err = c.absolute(ctx, address, all); err != nil {
+		return nil, err
+	}
 	return c.compose(address, all)
+}
+
+// absolute makes a relative path, as a remote's URL may be, what git takes it
+// for in the checkout: one from the top of its files, or of a bare repository.
+// The scratch repository is elsewhere. What url.<base>.insteadOf replaces is
+// left to git.
+func (c *Client) absolute(ctx context.Context, address string, all []setting) (string, error) {
+	if isURL(address) || filepath.IsAbs(address) || replaced(address, all) {
+		return address, nil
+	}
+	for _, of := range []string{"--show-toplevel", "--absolute-git-dir"} {
+		r := c.run(ctx, command{dir: c.env.Dir, args: []string{"rev-parse", of}, env: c.configEnviron()})
+		if top := strings.TrimSuffix(string(r.Out), "\n"); r.Fault() == nil && top != "" {
+			return filepath.Join(filepath.FromSlash(top), filepath.FromSlash(address)), nil
+		}
+	}
+	return "", &providers.Fault{
+		Kind: providers.Invalid, Err: fmt.Errorf("the remote's address %q is a relative path, and nobody knows from where", RedactURL(address)),
+		Hint: "give the remote an absolute path or a URL: git remote set-url",
+	}
+}
+
+// isURL reports whether an address is no path: a URL, ssh's host:path, or the
+// name of a helper program.
+func isURL(address string) bool {
+	colon, slash := strings.Index(address, ":"), strings.Index(address, "/")
+	return colon > 0 && (slash < 0 || colon < slash)
+}
+
+func replaced(address string, all []setting) bool {
+	for _, a := range all {
+		instead := strings.HasSuffix(a.key, ".insteadof") || strings.HasSuffix(a.key, ".pushinsteadof")
+		if instead && strings.HasPrefix(a.key, "url.") && strings.HasPrefix(address, a.value) {
+			return true
+		}
+	}
+	return false
 }
 
 // addressIn is the URL or path of the remote. A push URL counts for reading
@@ -68,16 +108,15 @@ func (c *Client) addressIn(all []setting) (string, error) {
 	if found := cmp.Or(last["remote."+name+".pushurl"], last["remote."+name+".url"]); found != "" {
 		return found, nil
 	}
-	scheme, _, isURL := strings.Cut(name, "://")
-	colon, slash := strings.Index(name, ":"), strings.Index(name, "/")
+	scheme, _, hasScheme := strings.Cut(name, "://")
 	switch {
 	case strings.Contains(name, "::"): // would run a helper program of that name
 		return "", fmt.Errorf("address %q, expected https, ssh, a path or a remote", RedactURL(name))
-	case isURL && scheme != "https" && scheme != "http" && scheme != "ssh" && scheme != "file":
+	case hasScheme && scheme != "https" && scheme != "http" && scheme != "ssh" && scheme != "file":
 		return "", fmt.Errorf("address %q, expected https or ssh", RedactURL(name))
-	case isURL, colon > 0 && (slash < 0 || colon < slash), filepath.IsAbs(name): // the second is ssh's host:path
+	case isURL(name), filepath.IsAbs(name):
 		return name, nil
-	case slash >= 0:
+	case strings.Contains(name, "/"):
 		return filepath.Abs(filepath.Join(c.env.Dir, filepath.FromSlash(name)))
 	}
 	return "", fmt.Errorf("the checkout has no remote %q", name)

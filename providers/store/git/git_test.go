@@ -116,3 +116,30 @@ func listing(t *testing.T, dir string) (names []string) {
 }
 
 func TestRacingProcesses(t *testing.T) { storetest.RaceProcesses(t, "git:"+bare(t)) }
+
+// TestRelativeRemote: the path of a remote is one from the top of the checkout,
+// as git takes it, also below the top and in a bare repository.
+func TestRelativeRemote(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"state.git", "bare.git"} {
+		run(t, folder, nil, "init", "--quiet", "--bare", name)
+	}
+	checkout, below := filepath.Join(folder, "checkout"), filepath.Join(folder, "checkout", "a", "b")
+	if err := os.MkdirAll(below, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	run(t, checkout, nil, "init", "--quiet")
+	for dir, in := range map[string]string{checkout: checkout, below: checkout, filepath.Join(folder, "bare.git"): filepath.Join(folder, "bare.git")} {
+		run(t, in, nil, "config", "remote.origin.url", "../state.git")
+		key := "shop/web/" + filepath.Base(dir)
+		if _, err := open(t, dir, "git", nil).Put(t.Context(), key, store.Change{Data: []byte("{}")}, ""); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+		if refs := run(t, filepath.Join(folder, "state.git"), nil, "for-each-ref", "refs/manent/"+key); refs == "" {
+			t.Errorf("%s: the state is not in the remote", dir)
+		}
+	}
+	run(t, checkout, nil, "config", "remote.origin.url", "../nowhere.git")
+	_, _, err := open(t, checkout, "git", nil).Get(t.Context(), storetest.Key)
+	isFault(t, "a path that is not there", err, providers.NotFound)
+}
