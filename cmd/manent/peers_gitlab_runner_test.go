@@ -181,7 +181,7 @@ func (p *project) pipeline(id int, file, source string, vars map[string]string) 
 	all := map[string]string{
 		"GITLAB_CI": "true", "CI_PIPELINE_ID": strconv.Itoa(id), "CI_PIPELINE_SOURCE": source, "CI_COMMIT_REF_PROTECTED": "true",
 		"CI_PIPELINE_URL": fmt.Sprintf("https://gitlab.example.test/shop/web/-/pipelines/%d", id), "GITLAB_USER_LOGIN": "bob",
-		"CI_PROJECT_ID": strconv.Itoa(gitlabtest.Project), "CI_API_V4_URL": p.api.URL, "CI_JOB_TOKEN": token, "MANENT_TRACK": "1",
+		"CI_PROJECT_ID": strconv.Itoa(gitlabtest.Project), "CI_API_V4_URL": p.api.URL, "CI_JOB_TOKEN": token,
 	}
 	maps.Copy(all, vars)
 	return pipeline{p, file, all}

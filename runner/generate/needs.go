@@ -11,6 +11,10 @@ const (
 	ResumeCron     = "*/5 * * * *"
 )
 
+// OtherRules keep a job that has nothing to do with rollouts out of the
+// schedule's pipelines.
+const OtherRules = `[{if: '$CI_PIPELINE_SOURCE == "schedule" && $MANENT_RESUME == "true"', when: never}, {when: on_success}]`
+
 // Needed is an environment of the platform that generated files name.
 type Needed struct {
 	Name     string

@@ -150,7 +150,7 @@ func TestZizmor(t *testing.T) {
 func TestGitLabPipelines(t *testing.T) {
 	local := tool(t, "gitlab-ci-local")
 	files := cases(t)["gitlab-canary"]
-	dir := repository(t, append([]File{{Path: ".gitlab-ci.yml", Text: "stages: [deploy]\ninclude:\n  - local: " + files[0].Path + "\n"}}, files...))
+	dir := repository(t, append([]File{{Path: ".gitlab-ci.yml", Text: "stages: [deploy]\ninclude:\n  - local: " + files[0].Path + "\nother: {stage: deploy, script: [x], rules: " + OtherRules + "}\n"}}, files...))
 	rollout := []string{"manent-shop-prod;on_success", "manent-shop-prod-retire;delayed"}
 	for name, row := range map[string]struct {
 		source, environment, version, resume, protected string
@@ -174,8 +174,16 @@ func TestGitLabPipelines(t *testing.T) {
 				"--variable", "ROLLOUT_ENVIRONMENT="+row.environment, "--variable", "ROLLOUT_VERSION="+row.version,
 				"--variable", "MANENT_RESUME="+row.resume, "--variable", "CI_COMMIT_REF_PROTECTED="+row.protected)
 			var got []string
+			others := 0
 			for _, m := range regexp.MustCompile(`(?m)^([a-z-]+);deploy;(\w+);`).FindAllStringSubmatch(out, -1) {
+				if m[1] == "other" {
+					others++
+					continue
+				}
 				got = append(got, m[1]+";"+m[2])
+			}
+			if kept := row.source == "schedule" && row.resume == "true"; kept != (others == 0) {
+				t.Errorf("the project's other job is there %d times", others)
 			}
 			if err != nil || !strings.Contains(out, "name;stage;when;") || !slices.Equal(got, row.want) {
 				t.Errorf("jobs %q, expected %q: %v\n%s", got, row.want, err, out)

@@ -48,7 +48,8 @@ until as outputs, on the platform "local" in the file MANENT_RESULT. Its page
 shows how the rollout stands: on GitHub the job's summary, elsewhere the file
 MANENT_SUMMARY. On GitHub the rollout is one deployment, too, in the environment
 <application>-<environment>, which needs GITHUB_TOKEN and deployments: write;
-MANENT_TRACK=0 turns it off, and MANENT_TRACK=1 on for GitLab.`,
+MANENT_TRACK=0 turns it off, and MANENT_TRACK=1 on for GitLab, as in the files
+that generate gitlab writes.`,
 		Example: `  manent run -c envconfig/shop/web/prod.yml --version 2.0
   manent run -c envconfig/shop/web/prod.yml --version 2.0 --until approval@25
   manent run -c envconfig/shop/web/prod.yml --version 2.0 --until 25% --max-time 50m`,
