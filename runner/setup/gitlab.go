@@ -128,6 +128,7 @@ func settings(needs generate.GitLabNeeds, wish GitLabWish, have GitLab) GitLabPa
 	} else if len(part.Notes) > 0 {
 		part.State = ByHand
 	}
+	part.Notes = append(part.Notes, variables(needs)...)
 	return part
 }
 
@@ -157,6 +158,7 @@ func schedule(have GitLab) GitLabPart {
 	if now.ID == 0 {
 		part.State = WouldMake
 	}
+	part.Notes = append(part.Notes, otherJobs)
 	if should.Cron != generate.ResumeCron {
 		part.Notes = append(part.Notes, fmt.Sprintf("it runs at %q; every five minutes is %q: until it runs nothing returns the traffic after a cancelled pipeline", should.Cron, generate.ResumeCron))
 	}
@@ -217,7 +219,7 @@ func environment(need generate.Needed, wish GitLabWish, have GitLab) GitLabPart 
 	}
 	now, there := have.Protected[need.Name]
 	part := GitLabPart{Item: Item{What: "protected environment " + need.Name, State: Kept}}
-	part.Notes = []string{"every job of a rollout names it: whoever starts one, and the schedule's owner, has to be among them"}
+	part.Notes = []string{everyJob}
 	should := slices.Clone(now)
 	for _, a := range wish.Approvers {
 		if !slices.ContainsFunc(should, func(has Access) bool { return has.Kind == a.Kind && has.ID == a.ID }) {

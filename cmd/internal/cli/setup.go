@@ -141,6 +141,12 @@ func setupView(of string, items []setup.Item, applied bool, end string) view {
 	return view{JSON: setupJSON{Of: of, Applied: applied, Items: items}, Text: b.String()}
 }
 
+// unread shows what is needed where the platform could not be asked what there
+// is: for want of a token, of a permission or of a network.
+func unread(of string, items []setup.Item, err error) (view, error) {
+	return setupView(of, items, false, "this is from the configuration alone; nothing was read or written"), beforehand(err)
+}
+
 // planned turns what a planner refuses into a usage error.
 func planned(err error) error {
 	if wrong, ok := errors.AsType[*generate.Error](err); ok {

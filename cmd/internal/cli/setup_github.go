@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/manent/action/cmd/internal/wire"
+	"github.com/manent/action/providers"
 	"github.com/manent/action/runner/generate"
 	"github.com/manent/action/runner/setup"
 )
@@ -28,7 +30,8 @@ of them: for each FILE the one that holds the secrets, without reviewers and for
 the default branch only, and for each planned approval one with reviewers, who
 may not approve a run that they began. With --apply it makes them, and reads them
 again. Nothing that is there is loosened: reviewers, wait timers and rules about
-branches stay. Secrets are named, and set by you.
+branches stay. Secrets are named, and set by you. Without a token it shows what
+is needed, from the configuration alone, and ends with 64.
 
 The token in GH_TOKEN or GITHUB_TOKEN is a person's or an App's, with the
 permissions administration: write, actions: read and, for a team, members: read;
@@ -59,17 +62,18 @@ func (a *app) setupGitHub(ctx context.Context, more []string, f setupGitHubFlags
 	if err != nil {
 		return view{}, planned(err)
 	}
+	without := setup.UnreadGitHub(needs, f.tags, f.reviewers)
 	g, err := a.host.GitHubSetup(ctx, f.repo)
 	if err != nil {
-		return view{}, beforehand(err)
+		return unread(f.repo, without, letIn(err))
 	}
 	wish := setup.GitHubWish{Branch: g.Branch, Tags: f.tags}
 	if wish.Reviewers, err = g.Reviewers(ctx, f.reviewers); err != nil {
-		return view{}, beforehand(err)
+		return unread(g.Repository, without, err)
 	}
 	have, err := readEnvironments(ctx, g, needs)
 	if err != nil {
-		return view{}, beforehand(err)
+		return unread(g.Repository, without, err)
 	}
 	parts, err := setup.PlanGitHub(needs, wish, have)
 	plan := a.gitHubPlan(g, needs, parts)
@@ -77,6 +81,18 @@ func (a *app) setupGitHub(ctx context.Context, more []string, f setupGitHubFlags
 		return setupView(plan.of, plan.items(), false, "nothing was written"), planned(err)
 	}
 	return a.setUp(ctx, plan, f.apply)
+}
+
+// letIn says what a token needs that does not see the repository: to read it is
+// the least of it.
+func letIn(err error) error {
+	f, ok := errors.AsType[*providers.Fault](err)
+	if !ok || f.Kind != providers.NotFound {
+		return err
+	}
+	named := *f
+	named.Hint = "either it does not exist, or the token in GH_TOKEN or GITHUB_TOKEN is not let into it: give it this repository, with `administration: write`, `actions: read` and, for a team, `members: read` (classic: the scope repo)"
+	return &named
 }
 
 func readEnvironments(ctx context.Context, g *wire.GitHubSetup, needs []generate.Needed) ([]setup.Environment, error) {

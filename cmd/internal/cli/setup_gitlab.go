@@ -31,6 +31,10 @@ MANENT_RESUME=true; resource groups that keep the order of rollouts; and with
 --approver an environment that only some may deploy to (Premium or Ultimate).
 With --apply it sets them, and reads them again. Who may deploy already stays.
 
+The schedule starts every job of the project that no rule keeps out: the rules
+are shown. Secrets are named, and set by you. Without a token it shows what is
+needed, from the configuration alone, and ends with 64.
+
 GitLab makes a resource group with the first pipeline that names it, so that its
 mode can be set only then: run setup again after the first rollout.
 
@@ -73,17 +77,18 @@ func (a *app) setupGitLab(ctx context.Context, more []string, f setupGitLabFlags
 	if err != nil {
 		return view{}, planned(err)
 	}
+	without := setup.UnreadGitLab(needs, f.accessToken, f.approvers)
 	g, err := a.host.GitLabSetup(ctx, f.project)
 	if err != nil {
-		return view{}, beforehand(err)
+		return unread(f.project, without, err)
 	}
 	wish := setup.GitLabWish{AccessToken: f.accessToken}
 	if wish.Approvers, err = g.Approvers(ctx, f.approvers); err != nil {
-		return view{}, beforehand(err)
+		return unread(g.Project, without, err)
 	}
 	plan, err := gitLabPlan(ctx, g, needs, wish)
 	if err != nil {
-		return view{}, beforehand(err)
+		return unread(g.Project, without, err)
 	}
 	return a.setUp(ctx, plan, f.apply)
 }

@@ -259,7 +259,7 @@ func TestSetupRefuses(t *testing.T) {
 		"no kind":        {[]string{"--reviewer", "ada"}, nil, 64, `--reviewer "ada", expected user: or team: followed by a name`, "user:ada"},
 		"no such person": {[]string{"--reviewer", "user:zoe"}, nil, 64, "user zoe: status 404", "does not exist"},
 		"organization":   {[]string{"--reviewer", "user:shop"}, nil, 64, `of the type "Organization"`, "team:SLUG"},
-		"other place":    {[]string{"--repo", "shop/none"}, nil, 64, "repository shop/none: status 404", "does not exist"},
+		"other place":    {[]string{"--repo", "shop/none"}, nil, 64, "repository shop/none: status 404", "give it this repository, with `administration: write`, `actions: read`"},
 		"no place":       {[]string{"--repo", "shop"}, nil, 64, "expected owner/name", "--repo OWNER/REPO"},
 		"no token":       {nil, func(_ *hub.Server, env map[string]string) { delete(env, "GH_TOKEN") }, 64, "GH_TOKEN or GITHUB_TOKEN is not set", "a token of your own"},
 		"wrong token":    {nil, func(_ *hub.Server, env map[string]string) { env["GH_TOKEN"] = "x" }, 64, "status 401", "wrong or has expired"},
@@ -395,4 +395,43 @@ func TestSetupFindsTheRepository(t *testing.T) {
 	asked(t, code, 64, out+errs, "hint: add --repo OWNER/REPO, set GITHUB_REPOSITORY, or call it in a checkout")
 	code, out, errs = setUp(t, map[string]string{"GITLAB_TOKEN": "x"}, "gitlab", "-c", setUpFile)
 	asked(t, code, 64, out+errs, "hint: add --project PATH, set CI_PROJECT_PATH, or call it in a checkout")
+}
+
+// TestSetupWithoutTheirAnswer: without a token, a network or a permission a
+// person still sees what is needed, and then why nothing was read.
+func TestSetupWithoutTheirAnswer(t *testing.T) {
+	needsGitHub := []string{
+		"environment prod is needed\n  note: no reviewers; the default branch and the tags v* may deploy", "  note: set its secrets yourself: PROMETHEUS_TOKEN\n",
+		"environment prod-approve-10 is needed\n  note: required reviewers: user:ada\n  note: prevent self-review\n", "from the configuration alone; nothing was read or written",
+	}
+	needsGitLab := []string{
+		"project settings is needed\n  note: job tokens may push to the repository\n  note: set these variables of environment prod yourself, protected and masked: PROMETHEUS_TOKEN\n",
+		"pipeline schedule \"manent: resume rollouts\" is needed\n", "MANENT_RESUME=true", "when: never", "resource group shop/web/prod is needed\n  note: process mode: oldest_first\n",
+		"protected environment prod is needed\n  note: may deploy: user:ada\n", "from the configuration alone; nothing was read or written",
+	}
+	onGitHub := []string{"github", "-c", setUpFile, "--tags", "v*", "--reviewer", "user:ada"}
+	onGitLab := []string{"gitlab", "-c", setUpFile, "--approver", "user:ada"}
+	for name, tc := range map[string]struct {
+		args []string
+		env  map[string]string
+		code int
+		says []string
+	}{
+		"github, no token":   {onGitHub, map[string]string{"GITHUB_REPOSITORY": hub.Repo, "GITHUB_API_URL": "http://127.0.0.1:1"}, 64, append(needsGitHub, "GH_TOKEN or GITHUB_TOKEN is not set")},
+		"github, no network": {onGitHub, map[string]string{"GITHUB_REPOSITORY": hub.Repo, "GITHUB_API_URL": "http://127.0.0.1:1", "GH_TOKEN": "x"}, exitUnsure, append(needsGitHub, "connection refused")},
+		"gitlab, no token":   {onGitLab, map[string]string{"CI_PROJECT_PATH": lab.Path, "CI_API_V4_URL": "http://127.0.0.1:1"}, 64, append(needsGitLab, "GITLAB_TOKEN is not set")},
+		"gitlab, no project": {onGitLab, map[string]string{"GITLAB_TOKEN": "x"}, 64, append(needsGitLab, "--project PATH")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settingUp(t, nil)
+			for _, apply := range [][]string{nil, {"--apply"}} {
+				code, out, errs := setUp(t, tc.env, append(tc.args, apply...)...)
+				asked(t, code, tc.code, out+errs, tc.says...)
+			}
+		})
+	}
+	settingUp(t, nil)
+	s := lab.New(t)
+	code, out, errs := setUp(t, map[string]string{"CI_API_V4_URL": s.URL, "CI_PROJECT_PATH": "shop/api", "GITLAB_TOKEN": "glpat-1"}, onGitLab...)
+	asked(t, code, 64, out+errs, append(needsGitLab, "status 401", "role Maintainer")...)
 }
