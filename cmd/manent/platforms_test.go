@@ -45,7 +45,7 @@ func (p *platforms) start(ts *testscript.TestScript, _ bool, args []string) {
 	case len(args) == 1 && args[0] == "gitlab":
 		s := gitlab.New(p.t)
 		s.AccessToken = "glpat-of-ada"
-		s.Settings = gitlab.Settings{Push: new(false), Outdated: new(true), Groups: map[string]string{"shop/web/prod": "unordered"}}
+		s.Settings = gitlab.Settings{Push: new(false), Groups: map[string]string{"shop/web/prod": "unordered"}}
 		ts.Setenv("CI_API_V4_URL", s.URL)
 		ts.Setenv("GITLAB_TOKEN", s.AccessToken)
 		seen := 0

@@ -39,7 +39,6 @@ type Schedule struct {
 type GitLab struct {
 	Branch    string // the default one
 	Push      *bool  // job tokens may push; nil when GitLab does not show it
-	Outdated  *bool  // outdated deployment jobs are prevented; likewise
 	NewGroups string // mode of resource groups to come, "" for unordered
 	Groups    map[string]string
 	Schedules []Schedule
@@ -57,7 +56,7 @@ type GitLabWish struct {
 type GitLabPart struct {
 	Item
 
-	Settings *Settings
+	Push     bool      // job tokens are to be let push
 	Group    string    // that gets the mode oldest_first
 	Schedule *Schedule // as it should be
 	Variable Variable  // of the schedule
@@ -74,9 +73,6 @@ const (
 	VariableChanged Variable = "changed"
 )
 
-// Settings are those of the project that are to be changed; nil ones stay.
-type Settings struct{ Push, Outdated *bool }
-
 // Protect lets people deploy to an environment.
 type Protect struct {
 	Environment string
@@ -86,7 +82,7 @@ type Protect struct {
 
 // Writes reports whether there is anything to do.
 func (p GitLabPart) Writes() bool {
-	return p.Settings != nil || p.Group != "" || p.Schedule != nil || p.Protect != nil
+	return p.Push || p.Group != "" || p.Schedule != nil || p.Protect != nil
 }
 
 // PlanGitLab plans what the pipelines of a project rely on.
@@ -105,28 +101,14 @@ func PlanGitLab(needs generate.GitLabNeeds, wish GitLabWish, have GitLab) []GitL
 
 func settings(needs generate.GitLabNeeds, wish GitLabWish, have GitLab) GitLabPart {
 	part := GitLabPart{Item: Item{What: "project settings", State: Kept}}
-	var differ compare
-	set := Settings{}
-	const unseen = " is not shown: the token needs the role Maintainer, or this GitLab has no such setting"
-	switch on := true; {
+	switch {
 	case !needs.InRepo || wish.AccessToken:
 	case have.Push == nil:
-		part.Notes = append(part.Notes, "whether job tokens may push"+unseen+" (18.4 has it); a project access token in MANENT_GITLAB_TOKEN does without (--access-token)")
-	case !*have.Push:
-		set.Push = &on
-		differ.flag("job tokens may push", false, true)
-	}
-	switch off := false; {
-	case have.Outdated == nil:
-		part.Notes = append(part.Notes, "whether outdated deployment jobs are prevented"+unseen)
-	case *have.Outdated:
-		set.Outdated = &off
-		differ.flag("prevent outdated deployment jobs", true, false)
-	}
-	if part.Changes = differ; len(differ) > 0 {
-		part.State, part.Settings = WouldChange, &set
-	} else if len(part.Notes) > 0 {
 		part.State = ByHand
+		part.Notes = []string{"whether job tokens may push is not shown: the token needs the role Maintainer, or this GitLab has no such setting (18.4 has it); a project access token in MANENT_GITLAB_TOKEN does without (--access-token)"}
+	case !*have.Push:
+		part.State, part.Push = WouldChange, true
+		part.Changes = []Change{{Of: "job tokens may push", From: "off", To: "on"}}
 	}
 	part.Notes = append(part.Notes, variables(needs)...)
 	return part

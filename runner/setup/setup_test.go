@@ -140,7 +140,7 @@ func TestGitLabPlans(t *testing.T) {
 		needs := generate.GitLabNeeds{Environments: []generate.Needed{{Name: "prod"}}, Groups: []string{"shop/web/prod"}, InRepo: random.IntN(2) == 0}
 		wish := GitLabWish{AccessToken: random.IntN(2) == 0, Approvers: some(random, maintainers, eve)}
 		have := GitLab{
-			Branch: "main", Push: pick(random, nil, new(true), new(false)), Outdated: pick(random, nil, new(true), new(false)),
+			Branch: "main", Push: pick(random, nil, new(true), new(false)),
 			NewGroups: pick(random, "", OldestFirst), Groups: map[string]string{}, Protected: map[string][]Access{},
 		}
 		if mode := pick(random, "", "unordered", "newest_first", OldestFirst); mode != "" {
@@ -186,8 +186,8 @@ func carriedOut(needs generate.GitLabNeeds, wish GitLabWish, have GitLab) GitLab
 		after.Protected[name] = who
 	}
 	for _, part := range PlanGitLab(needs, wish, have) {
-		if s := part.Settings; s != nil {
-			after.Push, after.Outdated = orElse(s.Push, have.Push), orElse(s.Outdated, have.Outdated)
+		if part.Push {
+			after.Push = new(true)
 		}
 		if part.Group != "" {
 			after.Groups[part.Group] = OldestFirst
@@ -203,11 +203,4 @@ func carriedOut(needs generate.GitLabNeeds, wish GitLabWish, have GitLab) GitLab
 		}
 	}
 	return after
-}
-
-func orElse(one, other *bool) *bool {
-	if one != nil {
-		return one
-	}
-	return other
 }

@@ -25,11 +25,11 @@ func (a *app) newSetupGitLab() *cobra.Command {
 		Use:   "gitlab -c FILE [FILE...]",
 		Short: "set up the project that generated pipelines run in",
 		Long: `Reads the project and shows what generated pipelines need of it: job tokens that
-may push, when the state is in this project; no prevention of outdated deployment
-jobs; a pipeline schedule on the default branch, every five minutes, with
-MANENT_RESUME=true; resource groups that keep the order of rollouts; and with
---approver an environment that only some may deploy to (Premium or Ultimate).
-With --apply it sets them, and reads them again. Who may deploy already stays.
+may push, when the state is in this project; a pipeline schedule on the default
+branch, every five minutes, with MANENT_RESUME=true; resource groups that keep
+the order of rollouts; and with --approver an environment that only some may
+deploy to (Premium or Ultimate). With --apply it sets them, and reads them again.
+Who may deploy already stays.
 
 The schedule starts every job of the project that no rule keeps out: the rules
 are shown. Secrets are named, and set by you. Without a token it shows what is

@@ -136,10 +136,10 @@ func TestSetupIsIdempotent(t *testing.T) {
 	t.Run("gitlab", func(t *testing.T) {
 		settingUp(t, nil)
 		s := lab.New(t)
-		s.Settings = lab.Settings{Push: new(false), Outdated: new(true), Groups: map[string]string{"shop/web/prod": "unordered"}}
+		s.Settings = lab.Settings{Push: new(false), Groups: map[string]string{"shop/web/prod": "unordered"}}
 		args := []string{"gitlab", "-c", setUpFile, "--approver", "role:maintainer", "--approver", "user:ada", "--approver", "group:shop/ops"}
 		code, out, errs := setUp(t, onGitLab(s), args...)
-		asked(t, code, 0, out+errs, "project settings would be changed\n", "job tokens may push: off → on", "prevent outdated deployment jobs: on → off",
+		asked(t, code, 0, out+errs, "project settings would be changed\n", "job tokens may push: off → on",
 			"pipeline schedule \"manent: resume rollouts\" would be made\n", "resource group shop/web/prod would be changed\n", "process mode: unordered → oldest_first",
 			"protected environment prod would be made\n", "may deploy: everybody with the role Developer → group:shop/ops, role:maintainer, user:ada")
 		if w := labWrites(s); w != nil {
@@ -149,7 +149,7 @@ func TestSetupIsIdempotent(t *testing.T) {
 		asked(t, code, 0, out+errs, "project settings is changed\n", "protected environment prod is made\n", "all of it was read again")
 		const project = "/projects/shop%2Fweb"
 		want := []string{
-			"PUT " + project + ` {"ci_forward_deployment_enabled":false,"ci_push_repository_for_job_token_allowed":true}`,
+			"PUT " + project + ` {"ci_push_repository_for_job_token_allowed":true}`,
 			"POST " + project + `/pipeline_schedules {"description":"manent: resume rollouts","ref":"main","cron":"*/5 * * * *","active":false}`,
 			"POST " + project + `/pipeline_schedules/13/variables {"key":"MANENT_RESUME","value":"true"}`,
 			"PUT " + project + `/pipeline_schedules/13 {"ref":"main","active":true}`,
@@ -198,7 +198,7 @@ func TestSetupCutOff(t *testing.T) {
 	} {
 		settingUp(t, nil)
 		s := lab.New(t)
-		s.Settings = lab.Settings{Push: new(true), Outdated: new(false), NewGroups: "oldest_first"}
+		s.Settings = lab.Settings{Push: new(true), NewGroups: "oldest_first"}
 		s.Failures = []lab.Failure{failure}
 		code, out, errs := setUp(t, onGitLab(s), "gitlab", "-c", setUpFile, "--apply")
 		asked(t, code, exitUnsure, out+errs, "manent: could not tell")
@@ -228,7 +228,7 @@ func TestSetupNeverLoosens(t *testing.T) {
 		t.Error(diff)
 	}
 	g := lab.New(t)
-	g.Settings = lab.Settings{Push: new(true), Outdated: new(false), Protected: map[string][]string{"prod": {"user:bob"}}, Schedules: []lab.Schedule{
+	g.Settings = lab.Settings{Push: new(true), Protected: map[string][]string{"prod": {"user:bob"}}, Schedules: []lab.Schedule{
 		{ID: 13, Description: "nightly", Ref: "main", Cron: "0 1 * * *", Active: true},
 		{ID: 14, Description: "mine", Ref: "main", Cron: "*/10 * * * *", Active: true, Variables: map[string]string{"MANENT_RESUME": "true"}},
 	}}
@@ -314,11 +314,11 @@ func TestSetupNoticesThePlan(t *testing.T) {
 	}
 	settingUp(t, nil)
 	s := lab.New(t)
-	s.Settings = lab.Settings{Push: new(true), Outdated: new(false), Ignores: true}
+	s.Settings = lab.Settings{Push: new(true), Ignores: true}
 	code, out, errs := setUp(t, onGitLab(s), "gitlab", "-c", setUpFile, "--approver", "user:ada", "--apply")
 	asked(t, code, 1, out+errs, "protected environment prod: may deploy is none, not user:ada")
 	s = lab.New(t)
-	s.Settings = lab.Settings{Push: new(true), Outdated: new(false), Free: true, Schedules: []lab.Schedule{{ID: 1, Description: "manent: resume rollouts", Ref: "main", Cron: "*/5 * * * *", Active: true, Variables: map[string]string{"MANENT_RESUME": "true"}}}}
+	s.Settings = lab.Settings{Push: new(true), Free: true, Schedules: []lab.Schedule{{ID: 1, Description: "manent: resume rollouts", Ref: "main", Cron: "*/5 * * * *", Active: true, Variables: map[string]string{"MANENT_RESUME": "true"}}}}
 	code, out, errs = setUp(t, onGitLab(s), "gitlab", "-c", setUpFile, "--approver", "user:ada", "--apply")
 	asked(t, code, 64, out+errs, "protect environment prod: status 404", "need GitLab Premium or Ultimate")
 }
@@ -333,12 +333,12 @@ func TestSetupGitLabSays(t *testing.T) {
 		not      string
 	}{
 		"older":        {nil, lab.Settings{}, nil, []string{"project settings is left to you\n", "whether job tokens may push is not shown"}, "would be changed"},
-		"access token": {[]string{"--access-token"}, lab.Settings{Push: new(false), Outdated: new(false)}, nil, []string{"project settings is as it should be\n"}, "job tokens"},
-		"state elsewhere": {nil, lab.Settings{Push: new(false), Outdated: new(false)}, func(text string) string { return text + "state: file:state\n" },
+		"access token": {[]string{"--access-token"}, lab.Settings{Push: new(false)}, nil, []string{"project settings is as it should be\n"}, "job tokens"},
+		"state elsewhere": {nil, lab.Settings{Push: new(false)}, func(text string) string { return text + "state: file:state\n" },
 			[]string{"project settings is as it should be\n"}, "job tokens"},
-		"switched off": {nil, lab.Settings{Push: new(true), Outdated: new(false), Schedules: []lab.Schedule{{ID: 9, Description: "x", Ref: "main", Cron: "*/5 * * * *", Variables: map[string]string{"MANENT_RESUME": "false"}}}}, nil,
+		"switched off": {nil, lab.Settings{Push: new(true), Schedules: []lab.Schedule{{ID: 9, Description: "x", Ref: "main", Cron: "*/5 * * * *", Variables: map[string]string{"MANENT_RESUME": "false"}}}}, nil,
 			[]string{`pipeline schedule "x" would be changed`, "active: off → on", "variable MANENT_RESUME: false → true"}, "would be made"},
-		"twice": {nil, lab.Settings{Push: new(true), Outdated: new(false), Schedules: []lab.Schedule{
+		"twice": {nil, lab.Settings{Push: new(true), Schedules: []lab.Schedule{
 			{ID: 9, Description: "x", Ref: "main", Cron: "*/5 * * * *", Active: true, Variables: map[string]string{"MANENT_RESUME": "true"}},
 			{ID: 10, Description: "manent: resume rollouts", Ref: "main", Cron: "*/5 * * * *", Active: true, Variables: map[string]string{"MANENT_RESUME": "true"}},
 		}}, nil, []string{"does the same and can be deleted: schedule 10"}, "would be"},

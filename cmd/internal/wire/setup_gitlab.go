@@ -81,7 +81,7 @@ func (g *GitLabSetup) Read(ctx context.Context, needs generate.GitLabNeeds, appr
 		return setup.GitLab{}, err
 	}
 	out := setup.GitLab{
-		Branch: project.Branch, Push: project.Push, Outdated: project.Outdated, NewGroups: project.NewGroups,
+		Branch: project.Branch, Push: project.Push, NewGroups: project.NewGroups,
 		Groups: map[string]string{}, Protected: map[string][]setup.Access{},
 	}
 	if out.Schedules, err = g.schedules(ctx, project.Branch); err != nil {
@@ -166,9 +166,9 @@ func (g *GitLabSetup) Writes(part setup.GitLabPart) []func(context.Context) erro
 		return []func(context.Context) error{write}
 	}
 	switch {
-	case part.Settings != nil:
+	case part.Push:
 		return one(func(ctx context.Context) error {
-			return g.client.SetProject(ctx, part.Settings.Push, part.Settings.Outdated)
+			return g.client.SetPush(ctx, true)
 		})
 	case part.Group != "":
 		return one(func(ctx context.Context) error { return g.client.SetGroupMode(ctx, part.Group, setup.OldestFirst) })

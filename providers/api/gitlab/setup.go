@@ -18,7 +18,6 @@ import (
 type Project struct {
 	Branch    string // the default one
 	Push      *bool  // job tokens may push (GitLab 17.2 and later); nil when not shown
-	Outdated  *bool  // outdated deployment jobs are prevented; nil when not shown
 	NewGroups string // process mode of new resource groups; "" when not shown
 }
 
@@ -49,15 +48,15 @@ func (c *Client) Project(ctx context.Context) (Project, error) {
 	if got.ID == 0 || got.Branch == "" {
 		return Project{}, c.unexpected(to, "a project lacks its id or its default branch")
 	}
-	return Project{Branch: got.Branch, Push: got.Push, Outdated: got.Outdated, NewGroups: got.NewGroups}, nil
+	return Project{Branch: got.Branch, Push: got.Push, NewGroups: got.NewGroups}, nil
 }
 
-// SetProject changes settings of the project; nil ones stay,
+// SetPush lets job tokens push to the project's repository, or not,
 // https://docs.gitlab.com/api/projects/#edit-a-project.
-func (c *Client) SetProject(ctx context.Context, push, outdated *bool) error {
+func (c *Client) SetPush(ctx context.Context, push bool) error {
 	to := call{"change the project", toSetUp, ""}
 	var got project
-	body := gitlab.EditProjectOptions{CIPushRepositoryForJobTokenAllowed: push, CIForwardDeploymentEnabled: outdated}
+	body := gitlab.EditProjectOptions{CIPushRepositoryForJobTokenAllowed: &push}
 	if _, err := c.send(ctx, http.MethodPut, to, nil, body, &got); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // settings are those of a project that somebody has begun to set up.
 func settings() gitlabtest.Settings {
 	return gitlabtest.Settings{
-		Push: new(false), Outdated: new(true), NewGroups: "unordered", Groups: map[string]string{"shop/web/prod": "unordered"},
+		Push: new(false), NewGroups: "unordered", Groups: map[string]string{"shop/web/prod": "unordered"},
 		Schedules: []gitlabtest.Schedule{{ID: 13, Description: "manent resume", Ref: "main", Cron: "*/5 * * * *", Variables: map[string]string{"A": "b"}}},
 		Protected: map[string][]string{"prod": {"role:40", "user:bob", "group:shop/ops"}},
 	}
@@ -32,8 +32,8 @@ func setupCalls() map[string]setupCall {
 	const group = "/resource_groups/shop%2Fweb%2Fprod"
 	return map[string]setupCall{
 		"project": {"GET", "/projects/7", "", func(ctx context.Context, c *Client) error { _, err := c.Project(ctx); return err }},
-		"set project": {"PUT", "/projects/7", `{"ci_forward_deployment_enabled":false,"ci_push_repository_for_job_token_allowed":true}`, func(ctx context.Context, c *Client) error {
-			return c.SetProject(ctx, new(true), new(false))
+		"set project": {"PUT", "/projects/7", `{"ci_push_repository_for_job_token_allowed":true}`, func(ctx context.Context, c *Client) error {
+			return c.SetPush(ctx, true)
 		}},
 		"group": {"GET", group, "", func(ctx context.Context, c *Client) error { _, err := c.GroupMode(ctx, "shop/web/prod"); return err }},
 		"set group": {"PUT", group, `{"process_mode":"oldest_first"}`, func(ctx context.Context, c *Client) error {
@@ -90,7 +90,7 @@ func TestSetupRequests(t *testing.T) {
 func TestWhatIsSetUp(t *testing.T) {
 	c, s := open(t, nil)
 	got, err := c.Project(t.Context())
-	if diff := cmp.Diff(Project{Branch: "main", Push: new(false), Outdated: new(true), NewGroups: "unordered"}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(Project{Branch: "main", Push: new(false), NewGroups: "unordered"}, got); diff != "" || err != nil {
 		t.Errorf("project, error %v:\n%s", err, diff)
 	}
 	schedules, err := c.Schedules(t.Context())

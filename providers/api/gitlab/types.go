@@ -34,7 +34,6 @@ type project struct {
 	ID        int64  `json:"id"`
 	Branch    string `json:"default_branch"`
 	Push      *bool  `json:"ci_push_repository_for_job_token_allowed"`
-	Outdated  *bool  `json:"ci_forward_deployment_enabled"`
 	NewGroups string `json:"resource_group_default_process_mode"`
 }
 

@@ -23,13 +23,13 @@ type Schedule struct {
 // Settings are what the project has. Its fields may be set until the first
 // request.
 type Settings struct {
-	Push, Outdated *bool // nil: this GitLab does not show it
-	NewGroups      string
-	Groups         map[string]string // process mode by key
-	Schedules      []Schedule
-	Free           bool                // there are no protected environments
-	Ignores        bool                // who may not see the project is left out of them silently
-	Protected      map[string][]string // "user:ada", "group:shop/ops", "role:40" by environment
+	Push      *bool // nil: this GitLab does not show it
+	NewGroups string
+	Groups    map[string]string // process mode by key
+	Schedules []Schedule
+	Free      bool                // there are no protected environments
+	Ignores   bool                // who may not see the project is left out of them silently
+	Protected map[string][]string // "user:ada", "group:shop/ops", "role:40" by environment
 }
 
 // peopleIDs are who there is besides the roles.
@@ -49,7 +49,7 @@ func (s *Server) Setup() Settings {
 // setupEndpoints are what a person sets a project up with.
 func setupEndpoints() []endpoint {
 	pages := []string{"page", "per_page"}
-	projectKeys := []string{"id", "path_with_namespace", "default_branch", "ci_push_repository_for_job_token_allowed", "ci_forward_deployment_enabled", "resource_group_default_process_mode"}
+	projectKeys := []string{"id", "path_with_namespace", "default_branch", "ci_push_repository_for_job_token_allowed", "resource_group_default_process_mode"}
 	scheduleKeys := []string{"id", "description", "ref", "cron", "cron_timezone", "next_run_at", "active", "created_at", "updated_at", "owner"}
 	extended := append(slices.Clone(scheduleKeys), "last_pipeline", "variables", "inputs")
 	variableKeys := []string{"key", "value", "variable_type", "raw"}
@@ -66,7 +66,7 @@ func setupEndpoints() []endpoint {
 	return []endpoint{
 		{method: http.MethodGet, path: project(""), named: (*Server).getProject, answer: projectKeys, address: "https://docs.gitlab.com/api/projects/#get-a-single-project"},
 		{method: http.MethodPut, path: project(""), named: (*Server).editProject, answer: projectKeys, address: "https://docs.gitlab.com/api/projects/#edit-a-project",
-			may: map[string]string{"ci_push_repository_for_job_token_allowed": "bool", "ci_forward_deployment_enabled": "bool"}},
+			may: map[string]string{"ci_push_repository_for_job_token_allowed": "bool"}},
 		{method: http.MethodGet, path: project("/resource_groups/([^/]+)"), named: (*Server).getGroup, answer: groupKeys, address: "https://docs.gitlab.com/api/resource_groups/#get-a-specific-resource-group"},
 		{method: http.MethodPut, path: project("/resource_groups/([^/]+)"), named: (*Server).editGroup, answer: groupKeys, body: text("process_mode"), address: "https://docs.gitlab.com/api/resource_groups/#edit-an-existing-resource-group"},
 		{method: http.MethodGet, path: project("/pipeline_schedules"), named: (*Server).listSchedules, query: append([]string{"scope"}, pages...), answer: scheduleKeys, address: "https://docs.gitlab.com/api/pipeline_schedules/#get-all-pipeline-schedules"},
@@ -96,9 +96,6 @@ func (s *Server) getProject(string, url.Values, map[string]any) answer {
 	if s.Settings.Push != nil {
 		body["ci_push_repository_for_job_token_allowed"] = *s.Settings.Push
 	}
-	if s.Settings.Outdated != nil {
-		body["ci_forward_deployment_enabled"] = *s.Settings.Outdated
-	}
 	if s.Settings.NewGroups != "" {
 		body["resource_group_default_process_mode"] = s.Settings.NewGroups
 	}
@@ -109,10 +106,8 @@ func (s *Server) editProject(_ string, _ url.Values, body map[string]any) answer
 	if len(body) == 0 {
 		return answer{status: http.StatusBadRequest, body: map[string]any{"error": "at least one parameter must be provided"}}
 	}
-	for key, field := range map[string]**bool{"ci_push_repository_for_job_token_allowed": &s.Settings.Push, "ci_forward_deployment_enabled": &s.Settings.Outdated} {
-		if value, given := body[key].(bool); given && *field != nil {
-			*field = &value
-		}
+	if value, given := body["ci_push_repository_for_job_token_allowed"].(bool); given && s.Settings.Push != nil {
+		s.Settings.Push = &value
 	}
 	return s.getProject("", nil, nil)
 }
