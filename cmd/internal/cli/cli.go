@@ -247,7 +247,8 @@ func (a *app) verb(cmd *cobra.Command, do func(ctx context.Context, args []strin
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := do(cmd.Context(), args)
-		a.code = a.show(cmd.Name(), v, err)
+		_, name, _ := strings.Cut(cmd.CommandPath(), " ") // "generate github"
+		a.code = a.show(name, v, err)
 		return nil
 	}
 	return cmd

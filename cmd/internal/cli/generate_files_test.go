@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,5 +109,16 @@ func TestGenerateSaysHowItWasCalled(t *testing.T) {
 	written, err := os.ReadFile(".gitlab/manent-web-prod.yml")
 	if want := "# Written by: manent generate gitlab -c " + file + " --runner-tags 'shop,the rack' --image example.test/manent:1 --out .\n"; err != nil || !strings.Contains(string(written), want) || !strings.Contains(string(written), `tags: [shop, "the rack"]`) {
 		t.Errorf("the file does not say %q: %v\n%.600s", want, err, written)
+	}
+}
+
+// TestVerbIsTheWholeOne: a program tells setup github from generate github.
+func TestVerbIsTheWholeOne(t *testing.T) {
+	for _, verb := range []string{"generate github", "setup gitlab", "status"} {
+		_, out, _ := called(t, testApp(t), append(strings.Fields(verb), "--json")...)
+		var doc callJSON
+		if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Verb != verb || doc.Exit != exitUsage {
+			t.Errorf("%s: verb %q, exit %d, %v", verb, doc.Verb, doc.Exit, err)
+		}
 	}
 }
