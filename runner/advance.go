@@ -210,6 +210,9 @@ func asking(r *state.Rollout) Outcome {
 		flags += " --seen " + r.Pause.Seen
 	}
 	out.Remedy = fmt.Sprintf("`manent approve %s` or `manent reject %s`", flags, flags)
+	if InRun(r) {
+		out.Remedy = fmt.Sprintf("`manent approve` in a job of %s, or `manent reject %s` from anywhere", whose(r.Owner), flags)
+	}
 	if r.Pause.Kind == state.PauseApproval {
 		out.Result = Approval
 	}

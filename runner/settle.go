@@ -78,7 +78,7 @@ func hold(r *state.Rollout, cfg config.Config, why string) Settlement {
 	return Settlement{Outcome: Outcome{
 		Result:  PausedNow,
 		Message: fmt.Sprintf("rollout %s of version %s holds: %s", r.ID, r.Version, why),
-		Remedy: fmt.Sprintf("re-run the failed jobs and it goes on, or `manent revert --version %s`; after %s `manent resume` returns it",
-			r.Version, cfg.Rollout.OrphanAfter),
+		Remedy: fmt.Sprintf("`manent run --version %s` in the same run goes on, `manent revert --version %s` returns all traffic; after %s `manent resume` returns it",
+			r.Version, r.Version, cfg.Rollout.OrphanAfter),
 	}}
 }

@@ -16,7 +16,12 @@ type Next struct {
 	Until    time.Time `json:"until,omitzero"`     // not before, or when an approval expires
 	Reason   string    `json:"reason,omitempty"`   // why
 	Commands []string  `json:"commands,omitempty"` // that go on from here
+	Ways     []Way     `json:"-"`                  // what people do in place of them on the pipeline's platform
 }
+
+// Way is one thing that a person can do on a platform, and the page for it, ""
+// for unknown.
+type Way struct{ Do, At string }
 
 // Status is the document of `manent status --json`: the state document itself
 // and what is next.
@@ -184,6 +189,10 @@ func questionText(b *strings.Builder, r *state.Rollout) {
 	if p == nil {
 		return
 	}
+	if by := approved(r); by != nil {
+		fmt.Fprintf(b, "\napproved at %s by %s at %s: who drives the rollout goes on\n", p.Step, by.Who, stamp(by.At))
+		return
+	}
 	fmt.Fprintf(b, "\nwaiting for a person at %s since %s: %s\n", p.Step, stamp(p.Since), p.Reason)
 	if !p.Until.IsZero() {
 		fmt.Fprintf(b, "counts as rejected at %s\n", stamp(p.Until))
@@ -193,6 +202,23 @@ func questionText(b *strings.Builder, r *state.Rollout) {
 	}
 }
 
+// approved is the yes to the open pause that nobody has acted on yet, nil
+// without one, and when somebody has said no as well.
+func approved(r *state.Rollout) *state.Decision {
+	var yes *state.Decision
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		switch {
+		case r.Pause == nil || d.Applied || d.Attempt != r.Attempt:
+		case d.Verb != "approve":
+			return nil
+		case d.Pause == r.Pause.ID && d.Seen == r.Pause.Seen:
+			yes = d
+		}
+	}
+	return yes
+}
+
 // Commands are the ones that go on from where the rollout is; do is what the
 // engine would do next.
 func Commands(d *state.Document, do string) []string {
@@ -200,7 +226,7 @@ func Commands(d *state.Document, do string) []string {
 	switch {
 	case r == nil:
 		return nil
-	case r.Pause != nil:
+	case r.Pause != nil && approved(r) == nil:
 		return Answers(r)
 	case do != "nothing" && r.First:
 		return []string{"manent run --version " + r.Version}

@@ -35,7 +35,7 @@ func Summary(s Status, seen *gate.Record, now time.Time, clean func(string) stri
 	m.head(s.Key, r)
 	if r != nil {
 		m.failure(r)
-		m.question(r.Pause)
+		m.question(r)
 	}
 	m.next(s.Next)
 	if r != nil {
@@ -127,8 +127,14 @@ func (m *summary) failure(r *state.Rollout) {
 }
 
 // question is what a person is asked; next has the commands that answer.
-func (m *summary) question(p *state.Pause) {
+func (m *summary) question(r *state.Rollout) {
+	p := r.Pause
 	if p == nil {
+		return
+	}
+	if by := approved(r); by != nil {
+		m.add("")
+		m.add("**Approved** at %s by %s at %s: who drives the rollout goes on", m.code(p.Step, mostName), m.text(by.Who, mostName), stamp(by.At))
 		return
 	}
 	line := fmt.Sprintf("**Waiting for a person** at %s since %s: %s", m.code(p.Step, mostName), stamp(p.Since), m.text(p.Reason, mostReason))
@@ -156,10 +162,13 @@ func (m *summary) next(n Next) {
 	}
 	m.add("")
 	m.add("%s", line)
-	for i, c := range n.Commands {
-		if i == 0 {
-			m.add("")
-		}
+	if len(n.Ways)+len(n.Commands) > 0 {
+		m.add("")
+	}
+	for _, w := range n.Ways {
+		m.add("- %s", link(m.text(strings.TrimSuffix(w.Do, ","), mostSteps), m.clean(w.At)))
+	}
+	for _, c := range n.Commands {
 		m.add("- %s", m.code(c, mostSteps))
 	}
 }

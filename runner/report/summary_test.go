@@ -59,6 +59,53 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// asked is the rolling document while approval@25 is open.
+func asked() *state.Document {
+	d := rolling()
+	d.Rollout.Status = state.Waiting
+	d.Rollout.Pause = &state.Pause{ID: "approval@25.2", Kind: state.PauseApproval, Step: "approval@25", Since: at(8), Until: at(60), Reason: "approval approval@25 is asked for"}
+	return d
+}
+
+// TestSummaryOfAnApproval: what to press on the platform comes before the
+// commands; after a yes nobody is waited for any more, and nothing expires.
+func TestSummaryOfAnApproval(t *testing.T) {
+	ways := []Way{{"press Review deployments, to approve or to reject,", "https://ci.example.com/17"}, {"do_it", ""}, {"no <page>", "javascript:x"}}
+	d := asked()
+	next := Next{Do: "ask", Until: at(60), Reason: "approval approval@25 is asked for", Ways: ways, Commands: Commands(d, "ask")}
+	golden(t, "summary-asked.md", Summary(Status{Document: d, Next: next}, nil, at(10), same))
+	yes := state.Decision{Verb: "approve", Pause: "approval@25.2", Attempt: d.Rollout.Attempt, Who: "a|b", At: at(9)}
+	for name, row := range map[string]struct {
+		change func(*state.Decision)
+		also   string // another decision's verb
+		given  bool
+	}{
+		"yes":                    {func(*state.Decision) {}, "", true},
+		"yes, acted on":          {func(d *state.Decision) { d.Applied = true }, "", false},
+		"yes to another pause":   {func(d *state.Decision) { d.Pause = "approval@25.1" }, "", false},
+		"yes of another attempt": {func(d *state.Decision) { d.Attempt++ }, "", false},
+		"yes to other weights":   {func(d *state.Decision) { d.Seen = "0f3a" }, "", false},
+		"no":                     {func(d *state.Decision) { d.Verb = "reject" }, "", false},
+		"yes and no":             {func(*state.Decision) {}, "revert", false},
+	} {
+		d, said := asked(), yes
+		row.change(&said)
+		d.Rollout.Decisions = append(d.Rollout.Decisions, said)
+		if row.also != "" {
+			d.Rollout.Decisions = append(d.Rollout.Decisions, state.Decision{Verb: row.also, Attempt: yes.Attempt, Who: "eve"})
+		}
+		for _, shown := range []string{summaryOf(d), StatusText(Status{Document: d})} {
+			if strings.Contains(shown, "counts as rejected") == row.given || strings.Contains(shown, "goes on") != row.given {
+				t.Errorf("%s, expected it as given: %t\n%s", name, row.given, shown)
+			}
+		}
+		if row.given {
+			golden(t, "summary-approved.md", summaryOf(d))
+			golden(t, "status-approved.txt", StatusText(Status{Document: d}))
+		}
+	}
+}
+
 // filled is a document with one text wherever a text can be.
 func filled(text string) *state.Document {
 	d := rolling()

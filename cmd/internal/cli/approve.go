@@ -77,7 +77,7 @@ func (a *app) approve(ctx context.Context, f wordFlags) (view, error) {
 		settled = a.needless(doc.Rollout, f.pause)
 	}
 	if f.review != "" && settled == "" {
-		if err := a.reviewed(ctx, e.World.Process.Owner, &f); err != nil {
+		if err := a.reviewed(ctx, e.World.Process.Owner, doc.Rollout.Version, &f); err != nil {
 			return view{}, err
 		}
 	}
@@ -91,7 +91,7 @@ func (a *app) approve(ctx context.Context, f wordFlags) (view, error) {
 		return view{}, err
 	}
 	return a.acted(ctx, p, f.dryRun, runner.Outcome{
-		Result: runner.Progress, Step: askedAt(doc.Rollout, f.pause), Message: "approved; whoever drives the rollout goes on, else `manent run`",
+		Result: runner.Progress, Step: askedAt(doc.Rollout, f.pause), Message: a.runnable("approved; whoever drives the rollout goes on, else `manent run`"),
 	}, nil)
 }
 

@@ -74,6 +74,7 @@ type app struct {
 	pipeline ci.Platform                                      // see platform
 	drives   []drive                                          // see inform
 	told     *state.Rollout                                   // that the platform was told of, when it was one
+	about    about                                            // what hints are about
 	me       state.RunRef                                     // this run, once an engine was made
 	asks     bool                                             // there is a person at stdin who can answer
 	closers  []io.Closer                                      // of stores

@@ -69,13 +69,16 @@ func (a *app) inform(ctx context.Context, v view, failed error) (err error) {
 		if me, err = p.Identity(ctx); err != nil {
 			return nil // the same: no call acts without
 		}
+		a.me = me
 	}
-	if me.Platform != shell {
-		err = a.annotate(p, v, failed)
-	} else if a.getenv("MANENT_SUMMARY") == "" {
+	if me.Platform == shell && a.getenv("MANENT_SUMMARY") == "" {
 		return nil
 	}
-	return errors.Join(err, a.present(ctx, p, me, failed))
+	err = a.present(ctx, p, me, failed)
+	if me.Platform == shell {
+		return err
+	}
+	return errors.Join(a.annotate(p, v, failed), err) // what to press is known now
 }
 
 // annotate says what somebody has to do something about.
@@ -98,7 +101,7 @@ func (a *app) annotate(p ci.Platform, v view, failed error) error {
 		}
 	}
 	if end.Hint != "" {
-		message += "\nhint: " + a.runnable(end.Hint)
+		message += "\nhint: " + a.runnable(a.remedy(end.Hint))
 	}
 	return p.Annotate(level, a.redactor.Clean(message))
 }
@@ -153,6 +156,7 @@ func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, faile
 // page is the summary of one environment, with commands that work as printed.
 func (a *app) page(doc *state.Document, seen *gate.Record) string {
 	next := a.next(doc)
+	next.Ways = a.waysTo(next.Commands)
 	if r := doc.Rollout; r != nil && r.Failure != nil {
 		r.Failure.Remedy = a.runnable(r.Failure.Remedy)
 	}

@@ -347,7 +347,7 @@ func (p *plant) returns(all map[string]moment) {
 		{"cancelled, first release", first, "cancelled", 0, "3", "a first release has no stable version to return to"},
 		{"cancelled in a drift", all["drifted"], "cancelled", 0, "3", "drift"},
 		{"cancelled in a pause", all["paused"], "cancelled", 0, "3", "it may not be run again"},
-		{"ended without a verdict", all["running"], "failed", 0, "3", "re-run the failed jobs"},
+		{"ended without a verdict", all["running"], "failed", 0, "3", "in the same run goes on, "},
 		{"approval rejected", all["waiting"], "rejected", 0, "1>0", "rejected by carol: looked"},
 		{"approval rejected, onCancel: hold", hold, "rejected", 0, "1>0", "rejected by carol: looked"},
 		{"approval expired", all["waiting"], "failed", 31 * 24 * time.Hour, "1>0", "all traffic is at slot a"},

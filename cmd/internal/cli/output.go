@@ -81,6 +81,7 @@ func (a *app) show(verb string, v view, err error) int {
 	case v.Outcome != nil:
 		end = endingOf(*v.Outcome)
 	}
+	end.Hint = a.remedy(end.Hint)
 	a.screen.done()
 	if a.json {
 		a.showJSON(verb, v, end, err)
@@ -218,8 +219,12 @@ func (a *app) complain(message, hint string) {
 }
 
 // runnable makes the commands in a text work as they are printed: with the
-// configuration that this call was given.
+// configuration that this call was given, and the version that they are about.
 func (a *app) runnable(text string) string {
+	if r := a.about.rollout; r != nil {
+		alone := regexp.MustCompile("`manent (run|approve|reject|revert|retry)`")
+		text = alone.ReplaceAllString(text, "`manent $1 --version "+strings.ReplaceAll(r.Version, "$", "$$")+"`")
+	}
 	if a.file == "" {
 		return text
 	}

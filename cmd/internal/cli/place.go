@@ -54,6 +54,9 @@ func (a *app) load(anonymous, strict bool) (config.Config, error) {
 		stops = append(stops, config.Absent)
 	}
 	if bad := problems.Of(stops...); len(bad) > 0 {
+		if hint := a.filesHint(); hint != "" {
+			bad[0].Hint = strings.TrimPrefix(bad[0].Hint+"; "+hint, "; ")
+		}
 		return cfg, &problemsError{problems: bad}
 	}
 	for _, p := range problems {
@@ -203,5 +206,6 @@ func (a *app) document(ctx context.Context, p place) (*state.Document, error) {
 	if err != nil {
 		return nil, &runner.UnsureError{Step: "state", Err: err}
 	}
+	a.about.see(doc)
 	return doc, nil
 }

@@ -41,7 +41,6 @@ func (a *app) settle(ctx context.Context, f wordFlags) (view, error) {
 	}
 	s := runner.Settle(doc, cfg, ended, a.now().UTC())
 	if !s.Back {
-		s.Outcome.Remedy = withLink(s.Outcome, ended.Owner)
 		return view{Outcome: &s.Outcome, Rollout: doc.Rollout}, nil
 	}
 	return a.settleBack(ctx, p, e, doc.Rollout, s, f)
@@ -100,15 +99,6 @@ func (a *app) replacedOr(ctx context.Context, p place, rollout string, err error
 	return unreturned(err)
 }
 
-// withLink adds where a person decides to what to do about a pause.
-func withLink(out runner.Outcome, owner state.RunRef) string {
-	repository, _, ok := strings.Cut(owner.URL, "/actions/runs/")
-	if out.Result != runner.PausedNow || !ok {
-		return out.Remedy
-	}
-	return strings.TrimSuffix(out.Remedy, ".") + "; by workflow at " + repository + "/actions/workflows/" + generate.DecideFile
-}
-
 // given says that an approval of the plan has been given, "" when it has not
 // been. After a review it is the reviewers' yes that counts: somebody else's is
 // none.
@@ -144,7 +134,7 @@ func (a *app) needless(r *state.Rollout, step string) string {
 // reviewed takes who approved, and why, from the platform's review of the
 // environment in front of this job. An environment without reviewers lets its
 // job through unasked, which is no approval.
-func (a *app) reviewed(ctx context.Context, run state.RunRef, f *wordFlags) error {
+func (a *app) reviewed(ctx context.Context, run state.RunRef, version string, f *wordFlags) error {
 	all, ok, err := a.reviews(ctx, run)
 	if err != nil {
 		return err
@@ -159,7 +149,7 @@ func (a *app) reviewed(ctx context.Context, run state.RunRef, f *wordFlags) erro
 	return &exitError{ending: ending{
 		Code:    exitPaused,
 		Message: fmt.Sprintf("nobody has reviewed environment %s in run %s: it has no required reviewers, so the job was not held", f.review, run.Run),
-		Hint:    "set required reviewers for environment " + f.review + " and re-run the failed jobs, which then asks them, or use `manent generate github --mode dispatch`; `manent reject` returns all traffic",
+		Hint:    "set required reviewers for environment " + f.review + " and re-run the failed jobs, which then asks them, or use `manent generate github --mode dispatch`; `manent reject --version " + version + "` returns all traffic",
 	}}
 }
 

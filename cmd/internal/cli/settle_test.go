@@ -30,6 +30,9 @@ func (p *reviewers) Output(map[string]string) error { return nil }
 func (p *reviewers) Summary(string) error           { return nil }
 func (p *reviewers) Annotate(string, string) error  { return nil }
 func (p *reviewers) Mask(providers.Secret) error    { return nil }
+func (p *reviewers) Ways(state.RunRef, string) ci.Ways {
+	return ci.Ways{Decide: ci.Way{Do: "start the workflow manent decide", At: "https://github.test/o/r/actions/workflows/manent-decide.yml"}}
+}
 func (p *reviewers) Reviews(_ context.Context, run state.RunRef) ([]ci.Review, error) {
 	if run.Run != "7" {
 		return nil, errors.New("asked about another run")

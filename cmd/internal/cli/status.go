@@ -110,6 +110,9 @@ func (a *app) next(doc *state.Document) report.Next {
 		n.Step = plan.Name{Kind: plan.Revert, Pass: act.Pass}.String()
 	}
 	n.Commands = report.Commands(copied, n.Do)
+	if runner.InRun(copied.Rollout) {
+		n.Commands = n.Commands[1:] // a yes is given in its own run, by a job of it
+	}
 	return n
 }
 

@@ -30,6 +30,7 @@ var (
 	_ ci.Platform    = (*platform)(nil)
 	_ ci.Reviews     = (*platform)(nil)
 	_ ci.Deployments = (*platform)(nil)
+	_ ci.Hands       = (*platform)(nil)
 )
 
 const name = "github"
