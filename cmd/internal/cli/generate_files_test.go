@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -120,5 +121,41 @@ func TestVerbIsTheWholeOne(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Verb != verb || doc.Exit != exitUsage {
 			t.Errorf("%s: verb %q, exit %d, %v", verb, doc.Verb, doc.Exit, err)
 		}
+	}
+}
+
+// TestFirstRolloutOfThePages: what docs/github.md and docs/gitlab.md begin with
+// is a configuration that is whole, and their calls write its pipeline.
+func TestFirstRolloutOfThePages(t *testing.T) {
+	for platform, last := range map[string][]string{"github": {"--action", pinned}, "gitlab": nil} {
+		page, err := os.ReadFile(filepath.Join(top, "docs", platform+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(page), "\n   ```yaml\n")
+		text, _, found := strings.Cut(rest, "   ```\n")
+		call := regexp.MustCompile(`(?m)^   manent (generate ` + platform + ` .*) --out \.$`).FindStringSubmatch(string(page))
+		if !found || call == nil {
+			t.Fatalf("docs/%s.md has no configuration or no call that writes", platform)
+		}
+		t.Run(platform, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := os.MkdirAll(filepath.Dir(setUpFile), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(setUpFile, []byte(strings.ReplaceAll(text, "\n   ", "\n")[3:]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"validate", "-c", setUpFile}, {"plan", "-c", setUpFile}, append(append(strings.Fields(call[1]), last...), "--out", ".")} {
+				dir, err := os.Getwd()
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := newApp("test", func(string) string { return "" }, dir)
+				a.stdin, a.stdout, a.stderr = strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}
+				code, out, errs := called(t, a, args...)
+				asked(t, code, 0, out+errs)
+			}
+		})
 	}
 }
