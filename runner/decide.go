@@ -74,7 +74,7 @@ func (w Word) matches(d *state.Document, now time.Time) error {
 		return &HeldError{Reason: fmt.Sprintf("attempt %d is not the current one, %d is", w.Attempt, r.Attempt), Hint: "`manent status` shows it"}
 	case w.Verb == "revert":
 		return revertible(d)
-	case w.Review && w.confirmed(r) != "":
+	case w.confirmed(r) != "":
 		return nil
 	case r.Pause == nil:
 		return &UsageError{Reason: fmt.Sprintf("rollout %s waits for no decision, it is %s", r.ID, r.Status), Hint: "`manent status` shows what is next"}
@@ -83,8 +83,8 @@ func (w Word) matches(d *state.Document, now time.Time) error {
 	case !r.Pause.Until.IsZero() && !now.Before(r.Pause.Until):
 		return &UsageError{Reason: fmt.Sprintf("the time to answer pause %s ended at %s, it counts as rejected", r.Pause.ID, r.Pause.Until.UTC().Format(time.RFC3339)),
 			Hint: "the next `manent run` or `manent resume` returns traffic; then `manent retry`"}
-	case w.Verb == "approve" && answered(r) != nil && !(w.Review && answered(r).Verb == "approve"):
-		by := answered(r)
+	case w.second(r) != nil:
+		by := w.second(r)
 		return &UsageError{Reason: fmt.Sprintf("pause %s was answered by %s at %s (%s)", r.Pause.ID, by.Who, by.At.UTC().Format(time.RFC3339), by.Verb),
 			Hint: "the next `manent run` acts on it; `manent reject` and `manent revert` still bring traffic back"}
 	case w.Seen != r.Pause.Seen:
@@ -101,7 +101,7 @@ func (w Word) record(r *state.Rollout, now time.Time) {
 		Verb: w.Verb, Pause: w.Pause, Attempt: r.Attempt, Seen: w.Seen,
 		Who: w.Who, From: w.From, At: now, Reason: w.Reason,
 	}
-	if id := w.confirmed(r); w.Review && id != "" {
+	if id := w.confirmed(r); id != "" {
 		d.Pause, d.Applied = id, true
 		r.Step(w.Pause).Receipt["approved"] = w.Who
 	} else if w.Review {
@@ -114,11 +114,11 @@ func (w Word) record(r *state.Rollout, now time.Time) {
 	r.Decisions = append(r.Decisions, d)
 }
 
-// confirmed is the id of the pause that a planned approval had which has been
-// given and acted on, while the rollout is on its way; "" for none. The word
-// names it by its step.
+// confirmed is, for a review, the id of the pause that a planned approval had
+// which has been given and acted on, while the rollout is on its way; "" for
+// none. The word names it by its step.
 func (w Word) confirmed(r *state.Rollout) string {
-	if Given(w.Pause, r) == "" || r.Status.Terminal() || r.Status == state.Returning {
+	if !w.Review || Given(w.Pause, r) == "" || r.Status.Terminal() || r.Status == state.Returning {
 		return ""
 	}
 	for i := len(r.Decisions) - 1; i >= 0; i-- {
@@ -158,6 +158,16 @@ func fromElsewhere(r *state.Rollout, me state.RunRef) error {
 		Reason: fmt.Sprintf("approval %s is given in the run that asks for it, %s; a yes from elsewhere is not taken", r.Pause.Step, whose(r.Owner)),
 		Hint:   "approve it there; a no is taken from everywhere, as `manent reject` or `manent revert`",
 	}
+}
+
+// second returns the answer that a yes comes after. A review may come after
+// another yes.
+func (w Word) second(r *state.Rollout) *state.Decision {
+	by := answered(r)
+	if w.Verb != "approve" || by != nil && w.Review && by.Verb == "approve" {
+		return nil
+	}
+	return by
 }
 
 // answered returns the decision on the open pause that nobody has acted on yet.
