@@ -111,7 +111,8 @@ func (a *app) next(doc *state.Document) report.Next {
 	}
 	n.Commands = report.Commands(copied, n.Do)
 	if runner.InRun(copied.Rollout) {
-		n.Commands = n.Commands[1:] // a yes is given in its own run, by a job of it
+		n.Commands = n.Commands[1:]
+		n.Reason += "; a yes is given in its own run, by a job of it"
 	}
 	return n
 }

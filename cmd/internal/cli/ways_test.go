@@ -60,6 +60,11 @@ func TestWays(t *testing.T) {
 					t.Errorf("%s of %s does not say %q:\n%s", row.job, row.from, row.hint, got.stderr)
 				}
 			}
+			p.goTo(all["waiting"])
+			seen := p.play(owner(), job{args: []string{"status", "--config=prod.yml"}}, "", nil)
+			if !strings.Contains(seen.stdout, "; a yes is given in its own run, by a job of it\n  manent reject -c prod.yml --version 2.0 --pause approval@10.1\n") || strings.Contains(seen.stdout, "manent approve") {
+				t.Errorf("status shows a command that would be refused, or not where the yes is given:\n%s", seen.stdout)
+			}
 			// The job that a hint names is the generated one.
 			r := all["waiting"].document(t).Rollout
 			if name := approvalJob(r); p.job(name).name != name {
