@@ -1,17 +1,27 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/manent/action/providers"
 )
 
 // Named makes an error the named router's, with what was done; nil stays nil.
+// A router that is named already is not named twice.
 func Named(router, op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &providers.Fault{Provider: router, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+	f := providers.Fault{Provider: router, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+	if below, ok := errors.AsType[*providers.Fault](err); ok {
+		f.After = below.After
+		if below.Provider == router && err.Error() == below.Error() {
+			inner := *below
+			inner.Provider, f.Err = "", &inner
+		}
+	}
+	return &f
 }
 
 // Join makes one error of the parts' errors, on one line. It is of the first

@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/manent/action/providers"
 )
@@ -15,6 +16,13 @@ func TestNamedAndJoined(t *testing.T) {
 	all := Join([]error{first, Named("x", "write on lb2", errors.New("lost"))})
 	if got, want := all.Error(), "x: write on lb1: no; x: write on lb2: lost"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := Named("x", "write on lb1", first).Error(), "x: write on lb1: write on lb1: no"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	busy := Named("x", "read", &providers.Fault{Kind: providers.Throttled, After: time.Minute})
+	if f, ok := errors.AsType[*providers.Fault](busy); !ok || f.After != time.Minute {
+		t.Errorf("%v does not say when to come back", busy)
 	}
 	if providers.KindOf(all) != providers.Denied || providers.HintOf(first) != "ask" {
 		t.Errorf("kind %v, hint %q", providers.KindOf(all), providers.HintOf(first))

@@ -64,8 +64,8 @@ func TestSolveMembers(t *testing.T) {
 		up   map[state.Slot]int
 		b, a float64
 	}{
-		{nil, 2, 1},
-		{map[state.Slot]int{state.SlotA: 1, state.SlotB: 1}, 1, 1},
+		{nil, 100, 50},
+		{map[state.Slot]int{state.SlotA: 1, state.SlotB: 1}, 100, 100},
 	} {
 		got, share, err := SolveMembers(members, tt.up, state.SlotB, 50, 0.5, Units{Least: 1, Most: 100})
 		if err != nil || share != 50 || got["a1"] != tt.a || got["a2"] != tt.a || got["b1"] != tt.b {

@@ -22,6 +22,8 @@ func TestPlanMembers(t *testing.T) {
 	unfit.Unfit = &providers.Fault{Kind: providers.Invalid, Err: errors.New("no weights here"), Hint: "change it"}
 	short := part("x", 2, 1)
 	short.Weights, short.Unfit = map[string]float64{"a1": 1, "a2": 0, "b2": 5}, unfit.Unfit
+	gone := part("x", 0, 1)
+	gone.Weights = map[string]float64{"b1": 50}
 	weights := func(a, b float64) map[string]float64 { return map[string]float64{"a1": a, "a2": a, "b1": b, "b2": b} }
 	for name, tt := range map[string]struct {
 		parts []Part
@@ -30,15 +32,16 @@ func TestPlanMembers(t *testing.T) {
 		got   float64
 		text  string
 	}{
-		"all up":               {[]Part{part("x", 2, 2)}, 25, []map[string]float64{weights(3, 1)}, 25, ""},
-		"by each part":         {[]Part{part("x", 2, 2), part("y", 1, 2)}, 25, []map[string]float64{weights(3, 1), weights(6, 1)}, 25, ""},
-		"more than members":    {[]Part{part("x", 4, 2)}, 25, []map[string]float64{weights(3, 2)}, 25, ""},
-		"not read":             {[]Part{broken}, 25, []map[string]float64{weights(3, 1)}, 25, ""},
-		"nobody up":            {[]Part{part("x", 2, 0)}, 25, nil, 0, "plan on x: plan share 25 %: slot b has no server up"},
-		"unfit":                {[]Part{unfit}, 25, nil, 0, "plan on x: no weights here"},
-		"a return":             {[]Part{part("x", 0, 2), broken, unfit}, 0, []map[string]float64{weights(100, 0), weights(100, 0), weights(100, 0)}, 0, ""},
-		"a return without b1":  {[]Part{short}, 0, []map[string]float64{{"a1": 100, "a2": 100, "b2": 0}}, 0, ""},
-		"furthest of the rest": {[]Part{part("x", 2, 2), part("y", 1, 7)}, 0.4, []map[string]float64{weights(249, 1), weights(256, 1)}, 100.0 * 7 / (7 + 256), ""},
+		"all up":                {[]Part{part("x", 2, 2)}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
+		"by each part":          {[]Part{part("x", 2, 2), part("y", 1, 2)}, 25, []map[string]float64{weights(99, 33), weights(96, 16)}, 25, ""},
+		"more than members":     {[]Part{part("x", 4, 2)}, 25, []map[string]float64{weights(99, 66)}, 25, ""},
+		"not read":              {[]Part{broken}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
+		"nobody up":             {[]Part{part("x", 2, 0)}, 25, nil, 0, "plan on x: plan share 25 %: slot b has no server up"},
+		"unfit":                 {[]Part{unfit}, 25, nil, 0, "plan on x: no weights here"},
+		"a return":              {[]Part{part("x", 0, 2), broken, unfit}, 0, []map[string]float64{weights(100, 0), weights(100, 0), weights(100, 0)}, 0, ""},
+		"a return without b1":   {[]Part{short}, 0, []map[string]float64{{"a1": 100, "a2": 100, "b2": 0}}, 0, ""},
+		"a return onto nothing": {[]Part{gone}, 0, []map[string]float64{weights(100, 0)}, 0, ""},
+		"furthest of the rest":  {[]Part{part("x", 2, 2), part("y", 1, 7)}, 0.4, []map[string]float64{weights(249, 1), weights(256, 1)}, 100.0 * 7 / (7 + 256), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, achieved, err := PlanMembers(members, state.SlotB, tt.share, 3, Units{1, 256}, Reading{Parts: tt.parts})

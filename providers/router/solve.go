@@ -26,7 +26,8 @@ type Units struct{ Least, Most int }
 // Solve returns a weight for each server that gives slot the share (percent)
 // of the traffic, and the share that these really give. The servers of a slot
 // all get the same weight, those that are down too. Of the weights that come
-// nearest it takes the smallest. It refuses (Invalid) a share that is further
+// nearest it takes the smallest, times what brings the larger near to 100: see
+// full. It refuses (Invalid) a share that is further
 // from what can be reached than tolerance (points), naming the smallest that
 // can be reached, and a share for a slot without a server up.
 func Solve(servers []Server, slot state.Slot, share, tolerance float64, units Units) (map[string]int, float64, error) {
@@ -90,10 +91,16 @@ func nearest(ours, others int, share float64, units Units) (our, other int, got 
 			}
 		}
 	}
-	return our, other, got
+	times := max(1, full(units)/max(our, other))
+	return times * our, times * other, got
 }
 
-// full is the weight of a server whose slot has all the traffic.
+// full is the weight of a server whose slot has all the traffic, and what the
+// larger weight comes near to at any other share. A server keeps its place in
+// the turns when weights change. Were it 100 before and 1 after, the others
+// would get nothing for a hundred requests: HAProxy was seen to do so, and
+// NGINX counts its turns alike (its smooth round robin). It costs nothing
+// where a system begins its turns again.
 func full(units Units) int { return min(max(100, units.Least), units.Most) }
 
 // ShareOf is the percentage of the traffic that a slot's servers get by their

@@ -33,14 +33,16 @@ func TestSolve(t *testing.T) {
 		got              float64
 		refused          string
 	}{
-		{name: "alike slots", servers: slots(2, 2, 2, 2), share: 5, tolerance: .5, units: haproxy, a: 19, b: 1, got: 5},
+		{name: "alike slots", servers: slots(2, 2, 2, 2), share: 5, tolerance: .5, units: haproxy, a: 95, b: 5, got: 5},
 		{name: "1 %", servers: slots(2, 2, 2, 2), share: 1, tolerance: .5, units: haproxy, a: 99, b: 1, got: 1},
-		{name: "half", servers: slots(3, 3, 3, 3), share: 50, tolerance: 5, units: f5, a: 1, b: 1, got: 50},
+		{name: "half", servers: slots(3, 3, 3, 3), share: 50, tolerance: 5, units: f5, a: 100, b: 100, got: 50},
 		{name: "all", servers: slots(1, 1, 2, 2), share: 100, units: f5, a: 0, b: 100, got: 100},
 		{name: "nothing", servers: slots(1, 1, 2, 2), share: 0, units: f5, a: 100, b: 0, got: 0},
-		{name: "more candidates", servers: slots(1, 1, 3, 3), share: 10, tolerance: 1, units: haproxy, a: 27, b: 1, got: 10},
-		{name: "one of two stable servers down", servers: slots(2, 1, 1, 1), share: 20, tolerance: 2, units: haproxy, a: 4, b: 1, got: 20},
-		{name: "a down candidate gets the weight of its slot", servers: slots(1, 1, 2, 1), share: 20, tolerance: 2, units: haproxy, a: 4, b: 1, got: 20},
+		{name: "more candidates", servers: slots(1, 1, 3, 3), share: 10, tolerance: 1, units: haproxy, a: 81, b: 3, got: 10},
+		{name: "one of two stable servers down", servers: slots(2, 1, 1, 1), share: 20, tolerance: 2, units: haproxy, a: 100, b: 25, got: 20},
+		{name: "a down candidate gets the weight of its slot", servers: slots(1, 1, 2, 1), share: 20, tolerance: 2, units: haproxy, a: 100, b: 25, got: 20},
+		{name: "large weights stay", servers: slots(1, 1, 1, 1), share: 0.5, tolerance: .1, units: haproxy, a: 199, b: 1, got: 0.5},
+		{name: "few weights", servers: slots(1, 1, 1, 1), share: 50, tolerance: .1, units: Units{1, 10}, a: 10, b: 10, got: 50},
 		{name: "out of reach", servers: slots(1, 1, 10, 10), share: 5, tolerance: .5, units: f5, refused: "smallest share here is 9.091 %"},
 		{name: "1 % of alike slots with few weights", servers: slots(1, 1, 1, 1), share: 1, tolerance: 5, units: Units{1, 10}, refused: "smallest share here is 9.091 %"},
 		{name: "candidate down", servers: slots(1, 1, 1, 0), share: 5, tolerance: .5, units: f5, refused: "bring one of its servers up"},

@@ -249,7 +249,7 @@ func TestRefusals(t *testing.T) {
 			if len(part.Weights) > 0 || part.Shares != nil {
 				t.Errorf("weights %v, shares %v beside an error", part.Weights, part.Shares)
 			}
-			_, err := r.Write(t.Context(), candidateB, []state.PartWeights{{ID: part.ID, Weights: map[string]float64{"10.0.0.1:80": 1}}}, router.Reading{Parts: []router.Part{part}})
+			_, err := r.Write(t.Context(), candidateB, []state.PartWeights{{ID: part.ID, Weights: map[string]float64{r.members[0].Name: 1}}}, router.Reading{Parts: []router.Part{part}})
 			refused(t, err, tt.kind, tt.text, tt.hint)
 			ok, err := r.Settled(t.Context(), nil, nil)
 			refused(t, err, tt.kind, tt.text, tt.hint)

@@ -13,9 +13,7 @@ package f5
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -24,14 +22,17 @@ import (
 	"github.com/manent/action/state"
 )
 
-const name = "f5"
-
 var (
 	_ router.Router  = (*Router)(nil)
 	_ router.Planner = (*Router)(nil)
 	_ router.Reacher = (*Router)(nil)
 	_ router.Sticky  = (*Router)(nil)
 )
+
+const name = "f5"
+
+// units are the ratios that every version takes; 0 is a disabled member.
+func units() router.Units { return router.Units{Least: 1, Most: 100} }
 
 // Settings of the router.
 type Settings struct {
@@ -68,9 +69,7 @@ type Router struct {
 	members  []router.Member
 	api      *f5.Client
 	pause    time.Duration // between two tries, 0 for the client's
-
-	mu     sync.Mutex
-	warned map[string]bool // what the log has already
+	log      *router.Log
 }
 
 // part is the name of the only part, the pool's full path.
@@ -78,11 +77,8 @@ func (s Settings) part() string { return "/" + s.Partition + "/" + s.Pool }
 
 // Read implements router.Router.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
-	if len(r.members) == 0 {
-		return router.Reading{}, &providers.Fault{
-			Provider: name, Op: "read", Kind: providers.Invalid, Err: errors.New("the environment has no targets"),
-			Hint: "give it targets with the labels slot: a and slot: b",
-		}
+	if err := router.HasTargets(r.members); err != nil {
+		return router.Reading{}, router.Named(name, "targets", err)
 	}
 	part := router.Part{PartWeights: state.PartWeights{ID: r.settings.part()}}
 	part.Err = r.use(ctx, "read", func(ctx context.Context, s *f5.Session) error {
@@ -114,7 +110,7 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 	for _, w := range want {
 		j, err := r.job(slots, w, expect)
 		if err != nil {
-			return receipt, named("write", err)
+			return receipt, router.Named(name, "write", err)
 		}
 		err = r.use(ctx, "write", func(ctx context.Context, s *f5.Session) error {
 			id, err := j.write(ctx, s)
@@ -154,7 +150,7 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 		if in && err == nil && r.settings.SyncGroup != "" {
 			var why string
 			if in, why, err = s.Synced(ctx, r.settings.SyncGroup); why != "" {
-				r.warn("%s", why)
+				r.log.Once("%s", why)
 			}
 		}
 		return err
@@ -162,38 +158,26 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 	return in && err == nil, err
 }
 
+// Plan implements router.Planner.
+func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
+	parts, got, err := router.PlanMembers(r.members, slot, share, tolerance, units(), seen)
+	return parts, got, router.Named(name, "", err)
+}
+
+// Reach implements router.Reacher.
+func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
+	_, _, err := router.SolveMembers(r.members, nil, slot, share, tolerance, units())
+	return router.Named(name, "", err)
+}
+
 // PinnedFor implements router.Sticky.
 func (r *Router) PinnedFor() time.Duration { return r.settings.PinnedFor }
 
 // use does something on the device and names what in an error.
 func (r *Router) use(ctx context.Context, op string, do func(context.Context, *f5.Session) error) error {
-	return named(op, r.api.Use(ctx, do))
-}
-
-// warn logs a thing once: a router looks at the same pool many times.
-func (r *Router) warn(format string, args ...any) {
-	line := fmt.Sprintf("f5: "+format, args...)
-	r.mu.Lock()
-	known := r.warned[line]
-	r.warned[line] = true
-	r.mu.Unlock()
-	if !known && r.env.Log != nil {
-		r.env.Log("%s", line)
-	}
+	return router.Named(name, op, r.api.Use(ctx, do))
 }
 
 func (r *Router) noPart(id string) error {
 	return &providers.Fault{Kind: providers.NotFound, Err: fmt.Errorf("no part %q, expected %s", id, r.settings.part())}
-}
-
-// named makes an error this router's, with what was done.
-func named(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	f := providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
-	if below, ok := errors.AsType[*providers.Fault](err); ok {
-		f.After = below.After
-	}
-	return &f
 }

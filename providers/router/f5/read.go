@@ -106,7 +106,7 @@ func (v view) splits(weights map[string]float64) bool {
 func (r *Router) unfit(ctx context.Context, s *f5.Session, v view) error {
 	for _, id := range slices.Sorted(maps.Keys(v.ours)) {
 		if m := v.ours[id]; m.ForcedDown() {
-			r.warn("member %s is forced offline and stays so", m.Name)
+			r.log.Once("member %s is forced offline and stays so", m.Name)
 		}
 	}
 	if problem := v.unfit(r.settings); problem != nil {
@@ -126,7 +126,7 @@ func (r *Router) unfit(ctx context.Context, s *f5.Session, v view) error {
 				Hint: "set pinned_for to the profile's timeout, or take the profile off the virtual server",
 			}
 		default:
-			r.warn("virtual server %s has persistence %s: shares are those of new clients, and a client stays at a disabled member", vs.FullPath, profiles)
+			r.log.Once("virtual server %s has persistence %s: shares are those of new clients, and a client stays at a disabled member", vs.FullPath, profiles)
 		}
 	}
 	return nil

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
-	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/f5"
@@ -20,7 +18,7 @@ var (
 )
 
 func build(env providers.Env, s Settings) (router.Router, error) {
-	r := &Router{env: env, settings: s, warned: map[string]bool{}}
+	r := &Router{env: env, settings: s, log: router.NewLog(name, env)}
 	err := s.check()
 	if err == nil && len(env.Targets) > 0 {
 		r.members, err = router.Members(s.Member, env.Targets)
@@ -44,25 +42,20 @@ func (s Settings) check() error {
 		return fmt.Errorf("sync_group %q, expected the name of a device group", s.SyncGroup)
 	case s.Credentials == "":
 		return errors.New("credentials_secret is empty")
-	case s.CAFile != "" && !filepath.IsAbs(s.CAFile) && !filepath.IsLocal(s.CAFile):
-		return fmt.Errorf("ca_file: %q, expected a path inside the workspace or an absolute one", s.CAFile)
-	case s.PinnedFor < 0:
-		return fmt.Errorf("pinned_for: %v, expected 0 or more", s.PinnedFor)
-	case s.Timeout < time.Second || s.Timeout > 15*time.Second:
-		return fmt.Errorf("timeout: %v, expected 1s to 15s", s.Timeout)
 	}
-	return nil
+	return s.common().Check()
+}
+
+func (s Settings) common() router.API {
+	return router.API{CAFile: s.CAFile, PinnedFor: s.PinnedFor, Timeout: s.Timeout}
 }
 
 func (r *Router) client() (*f5.Client, error) {
 	s := r.settings
-	if s.CAFile != "" && !filepath.IsAbs(s.CAFile) {
-		s.CAFile = filepath.Join(r.env.Dir, s.CAFile)
-	}
 	client, err := f5.New(f5.Options{
-		URL: s.URL, CAFile: s.CAFile, Timeout: s.Timeout, Pause: r.pause, Hide: r.env.Hide,
+		URL: s.URL, CAFile: s.common().CAPath(r.env.Dir), Timeout: s.Timeout, Pause: r.pause, Hide: r.env.Hide,
 		Credentials: func(ctx context.Context) (providers.Secret, error) { return s.Credentials.Resolve(ctx, r.env) },
-		Log:         r.warn,
+		Log:         r.log.Once,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("management_url: %w", errors.Unwrap(err))

@@ -12,13 +12,15 @@ import (
 	"github.com/manent/action/state"
 )
 
+const most = 65535 // ratio that a pool takes; a share needs no more than 100
+
 // job is the write of the pool.
 type job struct {
 	*Router
-	slot   state.Slot // the candidate
 	want   map[string]float64
 	units  map[string]int // want in whole numbers
-	expect *router.Part   // nil when the caller did not see it
+	expect *router.Part   // nil when the caller did not see the part
+	slot   state.Slot     // whose share is bounded on the way
 }
 
 // job checks what is wanted before anything is touched.
@@ -26,20 +28,8 @@ func (r *Router) job(slots state.Slots, want state.PartWeights, expect router.Re
 	if want.ID != r.settings.part() {
 		return job{}, r.noPart(want.ID)
 	}
-	j := job{Router: r, slot: slots.Candidate, want: want.Weights, units: map[string]int{}}
-	for unit, w := range want.Weights {
-		n, err := whole(unit, w)
-		if err != nil {
-			return job{}, &providers.Fault{Kind: providers.Invalid, Err: err}
-		}
-		j.units[unit] = n
-	}
-	for k := range expect.Parts {
-		if expect.Parts[k].ID == want.ID {
-			j.expect = &expect.Parts[k]
-		}
-	}
-	return j, nil
+	whole, err := router.Whole(want.Weights, r.members, most)
+	return job{Router: r, want: want.Weights, units: whole, expect: expect.Part(want.ID), slot: slots.Candidate}, err
 }
 
 // write compares and writes, and reads whether it is so. It returns the
@@ -68,7 +58,7 @@ func (j job) write(ctx context.Context, s *f5.Session) (int64, error) {
 	case router.Same(after.weights(), before.weights()):
 		return id, &providers.Fault{Kind: providers.Unknown, Err: errors.New("the transaction is completed, and the members are as before"), Hint: "look who sets them: AS3, Terraform and a sync from another device bring their own values back"}
 	}
-	return id, j.drifted(after.weights(), j.want)
+	return id, router.Drifted(j.settings.part(), after.weights(), j.want)
 }
 
 // allowed returns nil if the pool is what the caller saw, and can give what is
@@ -80,13 +70,12 @@ func (j job) allowed(v view) error {
 			return v.unfit(j.settings)
 		}
 	}
-	switch {
-	case j.expect != nil && j.expect.Err != nil:
-		return &providers.Fault{Kind: providers.Unavailable, Err: errors.New("it could not be read before, so there is nothing to compare with"), Hint: "read again"}
-	case j.expect == nil:
-		return j.drifted(v.weights(), nil)
-	case !router.Same(v.weights(), j.expect.Weights):
-		return j.drifted(v.weights(), j.expect.Weights)
+	has := v.weights()
+	if err := router.Expected(j.settings.part(), has, j.want, j.expect); err != nil {
+		return err
+	}
+	if !router.Same(has, j.expect.Weights) { // all of it changes at once, so none of it is ours
+		return router.Drifted(j.settings.part(), has, j.expect.Weights)
 	}
 	if !v.splits(j.want) {
 		return nil
@@ -103,9 +92,9 @@ func (j job) othersPending(ctx context.Context, s *f5.Session) {
 	sync, err := s.Sync(ctx, j.settings.SyncGroup)
 	switch {
 	case err != nil:
-		j.warn("whatever is pending in device group %s is sent with this change: %v", j.settings.SyncGroup, err)
+		j.log.Once("whatever is pending in device group %s is sent with this change: %v", j.settings.SyncGroup, err)
 	case sync.Status != f5.InSync:
-		j.warn("device group %s was not in sync before this change, whatever is pending is sent with it: %s", j.settings.SyncGroup, sync)
+		j.log.Once("device group %s was not in sync before this change, whatever is pending is sent with it: %s", j.settings.SyncGroup, sync)
 	}
 }
 
@@ -123,11 +112,4 @@ func (j job) add(ctx context.Context, s *f5.Session, id int64, v view) error {
 		}
 	}
 	return nil
-}
-
-func (j job) drifted(seen, want map[string]float64) error {
-	return &providers.Fault{
-		Kind: providers.Conflict, Err: &router.ErrDrifted{Part: j.settings.part(), Seen: seen, Want: want},
-		Hint: "somebody else moved the ratios; find out who before going on",
-	}
 }

@@ -12,7 +12,6 @@ package haproxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,14 +22,18 @@ import (
 	"github.com/manent/action/state"
 )
 
-const name = "haproxy"
-
 var (
 	_ router.Router  = (*Router)(nil)
 	_ router.Planner = (*Router)(nil)
 	_ router.Reacher = (*Router)(nil)
 	_ router.Sticky  = (*Router)(nil)
 )
+
+const name = "haproxy"
+
+// units are the weights of a server in service; 0 is out of service
+// (HAProxy's configuration manual, server weight).
+func units() router.Units { return router.Units{Least: 1, Most: 256} }
 
 // Settings of the router.
 type Settings struct {
@@ -65,17 +68,12 @@ type Router struct {
 	settings  Settings
 	members   []router.Member
 	instances []haproxy.Instance
-
-	mu     sync.Mutex
-	warned map[string]bool // what the log has already
+	log       *router.Log
 }
 
 // Read implements router.Router. The instances are asked at the same time, so
 // that a slow one takes nobody else's time.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
-	if len(r.members) == 0 {
-		return router.Reading{}, named("read", refusal(providers.Invalid, "give it targets with the labels slot: a and slot: b", "the environment has no targets"))
-	}
 	ctx, err := r.login(ctx)
 	if err != nil {
 		return router.Reading{}, err
@@ -85,7 +83,7 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 	for k, i := range r.instances {
 		all.Go(func() {
 			part, err := instance{r, i}.read(ctx)
-			part.Err = named("read on "+i.ID, err)
+			part.Err = router.Named(name, "read on "+i.ID, err)
 			reading.Parts[k] = part
 		})
 	}
@@ -105,30 +103,7 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 	if err != nil {
 		return nil, err
 	}
-	var problems []error
-	for k := range jobs {
-		err := named("compare on "+jobs[k].want.ID, jobs[k].compare(ctx))
-		if providers.IsConflict(err) {
-			return nil, err
-		}
-		if jobs[k].failed = err != nil; jobs[k].failed {
-			problems = append(problems, err)
-		}
-	}
-	receipt := state.Receipt{}
-	for k := range jobs {
-		if jobs[k].failed {
-			continue
-		}
-		reload, err := jobs[k].write(ctx)
-		if reload != "" {
-			receipt[jobs[k].want.ID] = reload
-		}
-		if err != nil {
-			problems = append(problems, named("write on "+jobs[k].want.ID, err))
-		}
-	}
-	return receipt, join(problems)
+	return router.WriteParts(ctx, jobs)
 }
 
 // Settled implements router.Router: on every part the configuration has the
@@ -142,14 +117,26 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 	for _, w := range want {
 		i, err := r.on(w.ID)
 		if err != nil {
-			return false, named("prove", err)
+			return false, router.Named(name, "prove", err)
 		}
 		ok, err := i.settled(ctx, w.Weights, receipt[w.ID])
 		if err != nil || !ok {
-			return false, named("prove on "+w.ID, err)
+			return false, router.Named(name, "prove on "+w.ID, err)
 		}
 	}
 	return true, nil
+}
+
+// Plan implements router.Planner.
+func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
+	parts, got, err := router.PlanMembers(r.members, slot, share, tolerance, units(), seen)
+	return parts, got, router.Named(name, "", err)
+}
+
+// Reach implements router.Reacher.
+func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
+	_, _, err := router.SolveMembers(r.members, nil, slot, share, tolerance, units())
+	return router.Named(name, "", err)
 }
 
 // PinnedFor implements router.Sticky.
@@ -161,53 +148,18 @@ func (r *Router) on(id string) (instance, error) {
 			return instance{r, i}, nil
 		}
 	}
-	return instance{}, refusal(providers.Invalid, "", "there is no instance %s in dataplane_urls", id)
+	return instance{}, &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("there is no instance %s in dataplane_urls", id)}
 }
 
-// login resolves the credentials, once for a call.
+// login checks that there is something to act on, and resolves the
+// credentials, once for a call.
 func (r *Router) login(ctx context.Context) (context.Context, error) {
+	if err := router.HasTargets(r.members); err != nil {
+		return nil, router.Named(name, "targets", err)
+	}
 	secret, err := r.settings.Credentials.Resolve(ctx, r.env)
 	if err == nil {
 		ctx, err = haproxy.Login(ctx, secret)
 	}
-	return ctx, named("credentials", err)
-}
-
-// warn logs a thing once: a router looks at the same instance many times.
-func (r *Router) warn(format string, args ...any) {
-	line := fmt.Sprintf("haproxy: "+format, args...)
-	r.mu.Lock()
-	defer r.mu.Unlock() // the log too is one for all instances
-	if !r.warned[line] && r.env.Log != nil {
-		r.env.Log("%s", line)
-	}
-	r.warned[line] = true
-}
-
-func refusal(kind providers.Kind, hint, format string, args ...any) error {
-	return &providers.Fault{Kind: kind, Err: fmt.Errorf(format, args...), Hint: hint}
-}
-
-// named makes an error this router's, with what was done.
-func named(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	f := providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
-	if below, ok := errors.AsType[*providers.Fault](err); ok {
-		f.After = below.After
-	}
-	return &f
-}
-
-// join makes one error of several; it is of the first one's kind.
-func join(problems []error) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	all := problems[0]
-	for _, p := range problems[1:] {
-		all = fmt.Errorf("%w; %w", all, p)
-	}
-	return all
+	return ctx, router.Named(name, "credentials_secret", err)
 }

@@ -3,9 +3,7 @@ package haproxy
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/haproxy"
@@ -14,7 +12,7 @@ import (
 )
 
 func build(env providers.Env, s Settings) (router.Router, error) {
-	r := &Router{env: env, settings: s, warned: map[string]bool{}}
+	r := &Router{env: env, settings: s, log: router.NewLog(name, env)}
 	err := s.check()
 	if err == nil && len(env.Targets) > 0 { // none where only the settings are looked at
 		r.members, err = router.Members(s.Member, env.Targets)
@@ -31,9 +29,7 @@ func build(env providers.Env, s Settings) (router.Router, error) {
 // connect makes the clients, without I/O.
 func (r *Router) connect(options httpx.Options) (err error) {
 	s := r.settings
-	if options.CAFile = s.CAFile; s.CAFile != "" && !filepath.IsAbs(s.CAFile) {
-		options.CAFile = filepath.Join(r.env.Dir, s.CAFile)
-	}
+	options.CAFile = s.common().CAPath(r.env.Dir)
 	if r.instances, err = haproxy.Connect(options, s.URLs, s.AllowHTTP, s.Version, s.Backend); err != nil {
 		return fmt.Errorf("dataplane_urls: %w", err)
 	}
@@ -46,12 +42,10 @@ func (s Settings) check() error {
 		return fmt.Errorf("backend %q, expected the name of one", s.Backend)
 	case s.Credentials == "":
 		return errors.New("credentials_secret is empty")
-	case s.CAFile != "" && !filepath.IsAbs(s.CAFile) && !filepath.IsLocal(s.CAFile):
-		return fmt.Errorf("ca_file: %q, expected a path inside the workspace or an absolute one", s.CAFile)
-	case s.PinnedFor < 0:
-		return fmt.Errorf("pinned_for: %v, expected 0 or more", s.PinnedFor)
-	case s.Timeout < time.Second || s.Timeout > 15*time.Second:
-		return fmt.Errorf("timeout: %v, expected 1s to 15s", s.Timeout)
 	}
-	return nil
+	return s.common().Check()
+}
+
+func (s Settings) common() router.API {
+	return router.API{CAFile: s.CAFile, PinnedFor: s.PinnedFor, Timeout: s.Timeout}
 }

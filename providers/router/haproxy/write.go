@@ -2,10 +2,7 @@ package haproxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/haproxy"
@@ -18,59 +15,47 @@ const tries = 5 // of a write that met another version with the same weights
 // job is the write of one part.
 type job struct {
 	instance
-	candidate state.Slot
-	want      state.PartWeights
-	units     map[string]int
-	expect    *router.Part // nil when the caller did not see the part
-	failed    bool
+	want   map[string]float64
+	units  map[string]int // want in whole numbers
+	expect *router.Part   // nil when the caller did not see the part
+	slot   state.Slot     // whose share is bounded on the way
 }
 
 // jobs checks what is wanted before anything is touched.
-func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) ([]job, error) {
-	jobs := make([]job, 0, len(want))
+func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) ([]router.Job, error) {
+	jobs := make([]router.Job, 0, len(want))
 	for _, w := range want {
-		on, err := r.on(w.ID)
+		i, err := r.on(w.ID)
 		if err != nil {
-			return nil, named("write", err)
+			return nil, router.Named(name, "write", err)
 		}
-		j := job{instance: on, candidate: slots.Candidate, want: w, units: map[string]int{}}
-		for unit, weight := range w.Weights {
-			if weight != math.Trunc(weight) || weight < 0 || weight > 256 || !slices.ContainsFunc(r.members, func(m router.Member) bool { return m.Name == unit }) {
-				return nil, named("write on "+w.ID, refusal(providers.Invalid, "", "weight %v of server %s, expected a target's server and a whole number from 0 to 256", weight, unit))
-			}
-			j.units[unit] = int(weight)
+		whole, err := router.Whole(w.Weights, r.members, units().Most)
+		if err != nil {
+			return nil, router.Named(name, "write on "+w.ID, err)
 		}
-		if k := slices.IndexFunc(expect.Parts, func(p router.Part) bool { return p.ID == w.ID }); k >= 0 {
-			j.expect = &expect.Parts[k]
-		}
-		jobs = append(jobs, j)
+		jobs = append(jobs, job{instance: i, want: w.Weights, units: whole, expect: expect.Part(w.ID), slot: slots.Candidate})
 	}
 	return jobs, nil
 }
 
-// compare finds out whether the part may be written.
-func (j *job) compare(ctx context.Context) error {
+// ID implements router.Job.
+func (j job) ID() string { return j.instance.ID }
+
+// Compare implements router.Job.
+func (j job) Compare(ctx context.Context) error {
 	now, err := j.Configuration(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = j.expected(now)
 	}
-	return j.expected(now)
+	return router.Named(name, "compare on "+j.ID(), err)
 }
 
 // expected returns nil if every server has the weight that the caller saw, or
 // the wanted one. A server that is not there takes no traffic, so that it has
 // weight 0.
-func (j *job) expected(now haproxy.Configuration) error {
-	has := j.ours(now)
-	switch {
-	case router.Same(has, j.want.Weights):
-		return nil
-	case j.expect == nil:
-		return &providers.Fault{Kind: providers.Conflict, Err: &router.ErrDrifted{Part: j.ID, Seen: has}}
-	case j.expect.Err != nil:
-		return &providers.Fault{Kind: providers.Unavailable, Err: errors.New("it could not be read before, so there is nothing to compare with"), Hint: "read again"}
-	case !router.Between(has, j.expect.Weights, j.want.Weights):
-		return &providers.Fault{Kind: providers.Conflict, Err: &router.ErrDrifted{Part: j.ID, Seen: has, Want: j.expect.Weights}}
+func (j job) expected(now haproxy.Configuration) error {
+	if err := router.Expected(j.ID(), j.ours(now), j.want, j.expect); err != nil {
+		return err
 	}
 	for unit, w := range j.units {
 		if _, there := now.Servers[unit]; !there && w > 0 {
@@ -80,10 +65,16 @@ func (j *job) expected(now haproxy.Configuration) error {
 	return nil
 }
 
+// Write implements router.Job. The receipt is the reload to wait for, if any.
+func (j job) Write(ctx context.Context) (string, error) {
+	reload, err := j.write(ctx)
+	return reload, router.Named(name, "write on "+j.ID(), err)
+}
+
 // write compares again, as the configuration may have changed since, and
 // writes. When the API says that it has another version it does so once more:
-// it may be about something else. It returns the reload to wait for, if any.
-func (j *job) write(ctx context.Context) (reload string, err error) {
+// it may be about something else.
+func (j job) write(ctx context.Context) (reload string, err error) {
 	for range tries {
 		now, err := j.Configuration(ctx)
 		if err == nil {
@@ -103,7 +94,7 @@ func (j *job) write(ctx context.Context) (reload string, err error) {
 	return reload, &providers.Fault{Kind: providers.Conflict, Err: fmt.Errorf("the configuration changed %d times between reading and writing, its weights did not", tries), Hint: "find out who keeps changing it, and try again"}
 }
 
-func (j *job) changes(now haproxy.Configuration) []haproxy.Change {
+func (j job) changes(now haproxy.Configuration) []haproxy.Change {
 	servers := make([]router.Server, 0, len(j.members))
 	for _, m := range j.members {
 		if w, there := now.Weights[m.Name]; there {
@@ -111,7 +102,7 @@ func (j *job) changes(now haproxy.Configuration) []haproxy.Change {
 		}
 	}
 	var out []haproxy.Change
-	for _, c := range router.Changes(servers, j.candidate, j.units) {
+	for _, c := range router.Changes(servers, j.slot, j.units) {
 		out = append(out, haproxy.Change{Server: c.ID, Weight: c.To})
 	}
 	return out

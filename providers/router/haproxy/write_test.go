@@ -258,7 +258,11 @@ func TestRefusedWeights(t *testing.T) {
 	r := w.router(t)
 	for _, weights := range []map[string]float64{{"web1": 257, "web2": 0}, {"web1": 1.5, "web2": 1}, {"web1": -1, "web2": 1}, {"web1": math.NaN(), "web2": 1}, {"other": 1}} {
 		_, err := r.Write(t.Context(), candidateB(), []state.PartWeights{{ID: w.names[0], Weights: weights}}, read(t, r))
-		wantKind(t, err, providers.Invalid, "expected a target's server and a whole number from 0 to 256")
+		text := "expected a whole number from 0 to 256"
+		if weights["other"] > 0 {
+			text = "weight 1 of other, which is no target's"
+		}
+		wantKind(t, err, providers.Invalid, text)
 	}
 	if w.apis[0].Writes() != 0 {
 		t.Error("something was written")

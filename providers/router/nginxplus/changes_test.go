@@ -30,7 +30,7 @@ func TestReload(t *testing.T) {
 				return
 			}
 			_, err := w.router(t).Write(t.Context(), candidateB(), w.plan(t, 50), seenAs(want))
-			wantKind(t, err, providers.Conflict, "hint: somebody else moved the weights, or NGINX was reloaded without a state file")
+			wantKind(t, err, providers.Conflict, "hint: somebody else moved the weights, or the system went back to older ones")
 			if n := w.nginx[0].Changes(); n != 5 {
 				t.Errorf("%d changes at the first instance, want none after the 5 of the first write", n)
 			}
@@ -94,7 +94,7 @@ func TestRace(t *testing.T) {
 	back := w.plan(t, 0)
 	back[0].Weights["10.0.2.1:8080"] = 5 // only this one is written
 	_, err := r.Write(t.Context(), candidateB(), back[:1], seen)
-	wantKind(t, err, providers.Conflict, "read weights after the write")
+	wantKind(t, err, providers.Conflict, "read after the write")
 }
 
 // On the way from one share to another the candidate never has more than the

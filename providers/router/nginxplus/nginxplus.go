@@ -16,7 +16,8 @@ package nginxplus
 
 import (
 	"context"
-	"path/filepath"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,39 +67,16 @@ func Spec() router.Spec {
 
 // Router is the upstream on all instances.
 type Router struct {
-	settings Settings
-	parts    []part
-	members  []router.Member // nil while no targets are known
 	env      providers.Env
+	settings Settings
+	members  []router.Member // nil while no targets are known
+	parts    []part
 	http     *httpx.Client
-}
-
-type part struct{ id, url string }
-
-// New returns a router; of the options only retries matter.
-func New(env providers.Env, s Settings, opts httpx.Options) (*Router, error) {
-	r := &Router{settings: s, env: env}
-	var err error
-	if r.parts, err = s.parts(); err == nil {
-		err = s.check()
-	}
-	if err == nil && len(env.Targets) > 0 {
-		r.members, err = router.Members(s.Member, env.Targets)
-	}
-	if err != nil {
-		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
-	}
-	opts.Provider, opts.Timeout, opts.Deadline, opts.Auth = name, s.Timeout, s.Timeout, authenticate
-	if opts.CAFile = s.CAFile; s.CAFile != "" && !filepath.IsAbs(s.CAFile) {
-		opts.CAFile = filepath.Join(env.Dir, s.CAFile)
-	}
-	r.http = httpx.New(opts)
-	return r, nil
 }
 
 // Read implements router.Router.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
-	ctx, err := r.connect(ctx)
+	ctx, err := r.login(ctx)
 	if err != nil {
 		return router.Reading{}, err
 	}
@@ -115,46 +93,24 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 // before the first is written; then each part that can be reached is written
 // in order, also after one that failed.
 func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
-	ctx, err := r.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
 	jobs, err := r.jobs(slots, want, expect)
+	if err == nil {
+		ctx, err = r.login(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	var problems []error
-	for i := range jobs {
-		err := jobs[i].compare(ctx)
-		if providers.IsConflict(err) {
-			return nil, err
-		}
-		if jobs[i].failed = err != nil; jobs[i].failed {
-			problems = append(problems, err)
-		}
-	}
-	receipt := state.Receipt{}
-	for i := range jobs {
-		if jobs[i].failed {
-			continue
-		}
-		if err := jobs[i].write(ctx); err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		receipt[jobs[i].id] = "written"
-	}
-	return receipt, router.Join(problems)
+	return router.WriteParts(ctx, jobs)
 }
 
 // Settled implements router.Router: workers share what the API shows.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
-	ctx, err := r.connect(ctx)
+	ctx, err := r.login(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, w := range want {
-		i, err := r.instance(w.ID)
+		i, err := r.on(w.ID)
 		if err != nil {
 			return false, router.Named(name, "prove weights", err)
 		}
@@ -179,3 +135,11 @@ func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
 
 // PinnedFor implements router.Sticky.
 func (r *Router) PinnedFor() time.Duration { return r.settings.PinnedFor }
+
+func (r *Router) on(id string) (instance, error) {
+	i := slices.IndexFunc(r.parts, func(p part) bool { return p.id == id })
+	if i < 0 {
+		return instance{}, &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("there is no instance %s in api_urls", id)}
+	}
+	return r.at(r.parts[i]), nil
+}

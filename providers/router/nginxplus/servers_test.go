@@ -118,7 +118,7 @@ func TestResolved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for address, weight := range map[string]int{"blue.internal:8080": 9, "10.0.0.1:8080": 9, "10.0.0.2:8080": 9, "10.1.0.1:8080": 1, "10.1.0.2:8080": 1} {
+	for address, weight := range map[string]int{"blue.internal:8080": 99, "10.0.0.1:8080": 99, "10.0.0.2:8080": 99, "10.1.0.1:8080": 11, "10.1.0.2:8080": 11} {
 		if got := n.Server(address); got.Weight != weight || got.Drain {
 			t.Errorf("%s has weight %d, drain %v, want %d", address, got.Weight, got.Drain, weight)
 		}
@@ -128,7 +128,7 @@ func TestResolved(t *testing.T) {
 	if ok, err := r.Settled(t.Context(), want, nil); ok || err != nil || !seen.Parts[0].Pending {
 		t.Errorf("settled %v, %v, pending %v with one address that differs", ok, err, seen.Parts[0].Pending)
 	}
-	if _, err := r.Write(t.Context(), candidateB(), want, seen); err != nil || n.Server("10.0.0.2:8080").Weight != 9 {
+	if _, err := r.Write(t.Context(), candidateB(), want, seen); err != nil || n.Server("10.0.0.2:8080").Weight != 99 {
 		t.Errorf("a write that was cut off between two addresses is not finished: %v", err)
 	}
 }

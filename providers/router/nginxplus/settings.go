@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/httpx"
@@ -18,21 +16,40 @@ import (
 
 var versioned = regexp.MustCompile(`/[0-9]+/?$`)
 
+// New returns a router; of the options only retries matter.
+func New(env providers.Env, s Settings, opts httpx.Options) (*Router, error) {
+	r := &Router{settings: s, env: env}
+	var err error
+	if r.parts, err = s.parts(); err == nil {
+		err = s.check()
+	}
+	if err == nil && len(env.Targets) > 0 {
+		r.members, err = router.Members(s.Member, env.Targets)
+	}
+	if err != nil {
+		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
+	}
+	opts.Provider, opts.Timeout, opts.Deadline, opts.Auth = name, s.Timeout, s.Timeout, authenticate
+	opts.CAFile = s.common().CAPath(env.Dir)
+	r.http = httpx.New(opts)
+	return r, nil
+}
+
 func (s Settings) check() error {
 	switch {
 	case s.Upstream == "" || strings.ContainsAny(s.Upstream, "/ \t\r\n"):
 		return fmt.Errorf("upstream %q, expected the name of one", s.Upstream)
 	case s.Version < 0:
 		return fmt.Errorf("api_version %d, expected 1 or more, or none for the newest that both sides know", s.Version)
-	case s.CAFile != "" && !filepath.IsAbs(s.CAFile) && !filepath.IsLocal(s.CAFile):
-		return fmt.Errorf("ca_file %q, expected a path inside the workspace or an absolute one", s.CAFile)
-	case s.PinnedFor < 0:
-		return fmt.Errorf("pinned_for %v, expected 0 or more", s.PinnedFor)
-	case s.Timeout < time.Second || s.Timeout > 15*time.Second:
-		return fmt.Errorf("timeout %v, expected 1s to 15s", s.Timeout)
 	}
-	return nil
+	return s.common().Check()
 }
+
+func (s Settings) common() router.API {
+	return router.API{CAFile: s.CAFile, PinnedFor: s.PinnedFor, Timeout: s.Timeout}
+}
+
+type part struct{ id, url string }
 
 // parts are the instances, named by host and port of their URLs.
 func (s Settings) parts() ([]part, error) {
@@ -62,11 +79,11 @@ type basic struct{ user, password string }
 
 type basicKey struct{}
 
-// connect checks that there is something to act on, and puts the credentials
+// login checks that there is something to act on, and puts the credentials
 // into the context of a call.
-func (r *Router) connect(ctx context.Context) (context.Context, error) {
-	if len(r.members) == 0 {
-		return nil, router.Named(name, "", invalid(errors.New("the environment has no targets"), "give it targets with the labels slot: a and slot: b"))
+func (r *Router) login(ctx context.Context) (context.Context, error) {
+	if err := router.HasTargets(r.members); err != nil {
+		return nil, router.Named(name, "targets", err)
 	}
 	secret, err := r.settings.Credentials.Resolve(ctx, r.env)
 	if err != nil {
@@ -77,7 +94,7 @@ func (r *Router) connect(ctx context.Context) (context.Context, error) {
 	}
 	user, password, ok := strings.Cut(strings.TrimSpace(secret.Reveal()), ":")
 	if !ok || user == "" {
-		return nil, router.Named(name, "", invalid(fmt.Errorf("secret %s is not user:password", r.settings.Credentials), ""))
+		return nil, router.Named(name, "credentials_secret", &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("secret %s is not user:password", r.settings.Credentials)})
 	}
 	return context.WithValue(ctx, basicKey{}, basic{user, password}), nil
 }
@@ -87,8 +104,4 @@ func authenticate(req *http.Request) error {
 		req.SetBasicAuth(b.user, b.password)
 	}
 	return nil
-}
-
-func invalid(err error, hint string) error {
-	return &providers.Fault{Kind: providers.Invalid, Err: err, Hint: hint}
 }

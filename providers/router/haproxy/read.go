@@ -59,7 +59,7 @@ func (i instance) read(ctx context.Context) (router.Part, error) {
 
 // use is what is asked of the backend.
 func (i instance) use() haproxy.Use {
-	use := haproxy.Use{Keeps: i.settings.PinnedFor, Member: i.settings.Member, Warn: i.warn}
+	use := haproxy.Use{Keeps: i.settings.PinnedFor, Member: i.settings.Member, Warn: i.log.Once}
 	for _, m := range i.members {
 		use.Servers = append(use.Servers, m.Name)
 	}
@@ -125,7 +125,7 @@ func (i instance) settled(ctx context.Context, want map[string]float64, reload s
 	}
 	why := i.notInForce(c, running)
 	if why != "" {
-		i.warn("%s: not in force: %s; if that stays so, somebody set it at run time, an agent does, or slowstart has not ended", i.ID, why)
+		i.log.Once("%s: not in force: %s; if that stays so, somebody set it at run time, an agent does, or slowstart has not ended", i.ID, why)
 	}
 	return why == "", nil
 }

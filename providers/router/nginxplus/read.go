@@ -1,12 +1,47 @@
 package nginxplus
 
 import (
+	"context"
 	"slices"
 
+	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/nginxplus"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
+
+// instance is one NGINX while a call lasts.
+type instance struct {
+	id      string
+	api     *api.Client
+	members []router.Member
+}
+
+func (r *Router) at(p part) instance {
+	return instance{id: p.id, api: api.New(r.http, name, p.url, r.settings.Upstream, r.settings.Version), members: r.members}
+}
+
+func (i instance) look(ctx context.Context) (view, error) {
+	servers, err := i.api.Servers(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	v := divide(servers, i.members)
+	v.unfit = router.Named(name, "upstream at "+i.id, v.unfit)
+	return v, nil
+}
+
+// read is a look that also finds out whether the API lets anybody write.
+func (i instance) read(ctx context.Context) router.Part {
+	v, err := i.look(ctx)
+	if err != nil {
+		return router.Part{PartWeights: state.PartWeights{ID: i.id}, Err: err}
+	}
+	if err := i.api.Writable(ctx); v.unfit == nil && providers.KindOf(err) == providers.Denied {
+		v.unfit = err
+	}
+	return v.part(i.id)
+}
 
 // entry is a server of the upstream that belongs to a target.
 type entry struct {
