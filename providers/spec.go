@@ -64,7 +64,7 @@ type Spec[T any] struct {
 // Field is one setting, for validation, documentation and the JSON Schema.
 type Field struct {
 	Name     string // key in the settings block
-	Type     string // string, integer, number, boolean, duration, list, map, secret
+	Type     string // string, integer, number, boolean, duration, list, map, secret, secrets (a map)
 	Default  string // as written in the configuration; "" for none
 	Help     string // one line with unit and range
 	Required bool
@@ -74,7 +74,7 @@ type Field struct {
 // Define makes a Spec from a settings struct C and a constructor. C's fields
 // carry tags: name, default, help, enum (comma separated), required ("true").
 // Supported types: string, int, float64, bool, time.Duration, []string,
-// map[string]string and SecretRef. The constructor returns a usable value or
+// map[string]string, SecretRef and map[string]SecretRef. The constructor returns a usable value or
 // an error, never a half-built one; it does no I/O.
 func Define[C, T any](name, summary string, build func(Env, C) (T, error)) Spec[T] {
 	return Spec[T]{
@@ -127,6 +127,8 @@ func typeName(t reflect.Type) string {
 		return "list"
 	case reflect.TypeFor[map[string]string]():
 		return "map"
+	case reflect.TypeFor[map[string]SecretRef]():
+		return "secrets"
 	}
 	switch t.Kind() {
 	case reflect.Int:
@@ -231,6 +233,8 @@ func convert(typ string, value any) (any, error) {
 		return toList(value)
 	case "map":
 		return toMap(value)
+	case "secrets":
+		return toSecrets(value)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%q, expected %s", text, article(typ))
@@ -281,6 +285,15 @@ func toMap(value any) (map[string]string, error) {
 		return out, nil
 	}
 	return nil, fmt.Errorf("%v, expected a map of text", value)
+}
+
+func toSecrets(value any) (map[string]SecretRef, error) {
+	names, err := toMap(value)
+	out := make(map[string]SecretRef, len(names))
+	for key, name := range names {
+		out[key] = SecretRef(name)
+	}
+	return out, err
 }
 
 // CheckURL refuses a URL that is not absolute http(s), carries credentials,

@@ -15,12 +15,17 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/manent/action/providers/api/external/externaltest"
 )
 
 // TestMain makes this test binary the program manent itself, so that the
 // scripts run what a user runs: processes, signals and exit codes included.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"manent": main})
+	testscript.Main(m, map[string]func(){
+		"manent":  main,
+		"gateway": func() { os.Exit(externaltest.Main(os.Stdin, os.Stdout, os.Stderr)) },
+	})
 }
 
 // TestScript runs the scripts, which read as a manual: one per verb, and one

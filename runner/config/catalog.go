@@ -38,6 +38,17 @@ type PluginEntry struct {
 	Router *RouterTraits // it brings its own router; nil for none
 	// ScalesWith says whether it can with these settings; nil when it always can.
 	ScalesWith func(settings map[string]any) bool
+	// RouterWith gives the traits of its router with these settings, nil for
+	// no router; nil itself when they are the same with all settings.
+	RouterWith func(settings map[string]any) *RouterTraits
+}
+
+// router is what it brings with these settings, nil for none.
+func (e PluginEntry) router(settings map[string]any) *RouterTraits {
+	if e.RouterWith == nil {
+		return e.Router
+	}
+	return e.RouterWith(settings)
 }
 
 // RouterEntry describes a router of the environment.
@@ -184,10 +195,11 @@ func (c Catalog) RouterOf(cfg Config) (name string, traits RouterTraits, ok bool
 		return r.Provider, e.RouterTraits, found
 	}
 	e, found := Lookup(c.Plugins, cfg.Plugin.Name)
-	if !found || e.Router == nil {
+	r := e.router(cfg.Plugin.Settings)
+	if !found || r == nil {
 		return "", RouterTraits{}, false
 	}
-	return cfg.Plugin.Name, *e.Router, true
+	return cfg.Plugin.Name, *r, true
 }
 
 // PinnedFor is how long the router of a configuration keeps clients on a

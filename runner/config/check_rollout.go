@@ -96,7 +96,7 @@ func (c *checker) traffic() {
 // routerless reports whether it is certain that nothing splits traffic.
 func (c *checker) routerless() bool {
 	p, known := Lookup(c.cat.Plugins, c.cfg.Plugin.Name)
-	return c.cfg.Traffic.Router == nil && (known && p.Router == nil || c.cfg.Plugin.Name == "")
+	return c.cfg.Traffic.Router == nil && (known && p.router(c.cfg.Plugin.Settings) == nil || c.cfg.Plugin.Name == "")
 }
 
 func (c *checker) shares(steps []float64) {

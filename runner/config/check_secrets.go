@@ -64,9 +64,14 @@ func (c *checker) references() []secretUse {
 	var out []secretUse
 	for _, b := range c.allBlocks() {
 		for key, value := range b.settings {
-			name, text := value.(string)
-			if text && name != "" && isSecret(b.entry, key) {
-				out = append(out, secretUse{c.settingPath(b, key), name})
+			path := c.settingPath(b, key)
+			if several, ok := value.(map[string]any); ok && isSetting(b.entry, key, "secrets") {
+				for inner, name := range several {
+					out = append(out, secretUse{path + "." + inner, fmt.Sprint(name)})
+				}
+			}
+			if name, ok := value.(string); ok && name != "" && isSecret(b.entry, key) {
+				out = append(out, secretUse{path, name})
 			}
 		}
 	}
@@ -82,5 +87,9 @@ func isSecret(e Entry, key string) bool {
 	if !e.InBuild {
 		return strings.HasSuffix(key, "_secret")
 	}
-	return slices.ContainsFunc(e.Fields, func(f providers.Field) bool { return f.Name == key && f.Type == "secret" })
+	return isSetting(e, key, "secret")
+}
+
+func isSetting(e Entry, key, typ string) bool {
+	return slices.ContainsFunc(e.Fields, func(f providers.Field) bool { return f.Name == key && f.Type == typ })
 }

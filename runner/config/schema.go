@@ -149,7 +149,7 @@ func settingsSchema(e Entry) *schema {
 func fieldSchema(f providers.Field) *schema {
 	types := map[string][]string{
 		"integer": {"integer", "string"}, "number": {"number", "string"}, "boolean": {"boolean", "string"},
-		"duration": {"string"}, "list": {"array", "string"}, "map": {"object"}, "string": {"string"}, "secret": {"string"},
+		"duration": {"string"}, "list": {"array", "string"}, "map": {"object"}, "secrets": {"object"}, "string": {"string"}, "secret": {"string"},
 	}
 	return &schema{Type: types[f.Type], Description: helpOf(f), Default: defaultValue(f.Type, f.Default), Enum: f.Enum}
 }

@@ -76,15 +76,22 @@ does it refuse a stale write?), the metric systems (does each accept each
 query?) and whatever deploys. It changes nothing but one small document of its
 own in the state, under the key manent/probe/doctor.
 
+A plugin external is put through the cases of the protocol's conformance that
+change nothing. --exercise runs the others too: they deploy the version
+manent-conformance into the slot without traffic, scale it, move all traffic to
+it and back, and retire it. Use it where nobody is served. It runs only when no
+rollout is active.
+
 With only --state it checks the state. It ends with 0 when no check failed,
 else with 1.`,
 		Example: `  manent doctor -c envconfig/shop/web/prod.yml
   manent doctor --state file:./state`,
 	}
-	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.doctor(ctx) })
+	exercise := cmd.Flags().Bool("exercise", false, "deploy with a plugin external, and move all traffic to it and back")
+	return a.verb(a.placeFlags(cmd), func(ctx context.Context, _ []string) (view, error) { return a.doctor(ctx, *exercise) })
 }
 
-func (a *app) doctor(ctx context.Context) (view, error) {
+func (a *app) doctor(ctx context.Context, exercise bool) (view, error) {
 	if a.file == "" && a.state == "" {
 		return view{}, need("-c FILE or --state ADDRESS", "no environment is named")
 	}
@@ -98,6 +105,7 @@ func (a *app) doctor(ctx context.Context) (view, error) {
 		a.checkSecrets(ctx, &c, cfg)
 		doc := a.checkStore(ctx, &c, cfg.State, cfg.Key())
 		a.checkWorld(ctx, &c, cfg, doc)
+		a.checkExternal(ctx, &c, cfg, doc, exercise)
 	}
 	if ctx.Err() != nil {
 		return view{}, ctx.Err()

@@ -3,11 +3,13 @@ package wire
 import (
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/exec"
+	"github.com/manent/action/providers/plugin/external"
 )
 
 // Plugins are the plugins of this build.
 func Plugins() []plugin.Spec {
 	return []plugin.Spec{
 		exec.Spec(),
+		external.Spec(),
 	}
 }

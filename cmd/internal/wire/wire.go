@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/config"
 )
@@ -52,6 +53,14 @@ func (h Host) Catalog() config.Catalog {
 		if !s.Traits.Router {
 			e.Router = nil
 		}
+		known := e.Router
+		e.RouterWith = func(settings map[string]any) *config.RouterTraits {
+			bundle, err := s.Build(env, settings)
+			if err != nil {
+				return known // what is wrong is found by the check of its own
+			}
+			return traitsOf(bundle, known)
+		}
 		cat.Plugins = config.Put(cat.Plugins, e)
 	}
 	for _, s := range Routers() {
@@ -71,6 +80,27 @@ func (h Host) Catalog() config.Catalog {
 		cat.Pools = config.Put(cat.Pools, e)
 	}
 	return cat
+}
+
+// traitsOf is what is known of a plugin's router with its settings; nil for
+// none.
+func traitsOf(bundle plugin.Bundle, known *config.RouterTraits) *config.RouterTraits {
+	switch {
+	case bundle.Router == nil:
+		return nil
+	case bundle.RouterTraits.Unit == "":
+		return known
+	}
+	t := bundle.RouterTraits
+	return &config.RouterTraits{
+		Step: t.Step, Conditional: t.Conditional, Testers: t.Testers,
+		Pinned: func(map[string]any) time.Duration {
+			if sticky, ok := bundle.Router.(router.Sticky); ok {
+				return sticky.PinnedFor()
+			}
+			return 0
+		},
+	}
 }
 
 // entry describes one implementation; its check builds it, without I/O.

@@ -123,8 +123,8 @@ func (c *Client) environ(ctx context.Context, call Call, request *Request) ([]st
 	return append(env, fmt.Sprintf("MANENT_PROTOCOL=%d", Protocol), "MANENT_REQUEST="+call.Method), nil
 }
 
-// Raw starts the program with any input, for tests of what it makes of it.
-func (c *Client) Raw(ctx context.Context, call Call, in []byte) (process.Reply, error) {
+// raw starts the program with any input.
+func (c *Client) raw(ctx context.Context, call Call, in []byte) (process.Reply, error) {
 	env, err := c.environ(ctx, call, &Request{})
 	if err != nil {
 		return process.Reply{}, err

@@ -16,21 +16,21 @@ import (
 
 // Settings are the plugin's settings.
 type Settings struct {
-	Command      []string          `name:"command" required:"true" help:"the program and its arguments, [./plugin.py] or [node, plugin.js]; started without a shell, once for each request, in the workspace"`
-	Capabilities []string          `name:"capabilities" required:"true" help:"what it is used for: deploy, slots, scale, traffic_router; it has to describe itself as capable of each"`
-	Settings     map[string]string `name:"settings" help:"handed to the program in each request, as it is"`
-	Env          map[string]string `name:"env" help:"variables for the program; beside these it gets PATH, HOME, TMPDIR, LANG and MANENT_… and nothing else"`
-	Inherit      []string          `name:"inherit" help:"names of variables that it gets from manent's own environment if they are set"`
-	Secrets      map[string]string `name:"secrets" help:"NAME: name of a secret of the configuration; its value never is on a command line"`
-	SecretsIn    string            `name:"secrets_in" default:"environment" enum:"environment,request" help:"where the program finds them: variables NAME, or secrets.NAME of the request"`
-	Timeout      time.Duration     `name:"timeout" default:"15s" help:"a request without an answer by then has no known outcome; the engine itself waits 20s for any but deploy"`
-	DeployTime   time.Duration     `name:"deploy_timeout" default:"10m" help:"the same for the request deploy"`
-	Unit         string            `name:"unit" default:"percent" help:"of the router: what its weights are, as it describes them"`
-	Step         float64           `name:"step" default:"1" help:"of the router: smallest difference between two shares, percentage points"`
-	Conditional  bool              `name:"conditional" default:"false" help:"of the router: write itself refuses when the weights are not as expected; else manent reads and compares before it, which leaves a race window"`
-	Testers      string            `name:"testers" enum:"header,tag" help:"of the router: it can send testers to one slot"`
-	Plans        bool              `name:"plans" default:"false" help:"of the router: it answers plan; else its weights are percentages named a and b"`
-	PinnedFor    time.Duration     `name:"pinned_for" default:"0s" help:"of the router: clients stay this long on their slot; a retirement waits for them"`
+	Command      []string                       `name:"command" required:"true" help:"the program and its arguments, [./plugin.py] or [node, plugin.js]; started without a shell, once for each request, in the workspace"`
+	Capabilities []string                       `name:"capabilities" required:"true" help:"what it is used for: deploy, slots, scale, traffic_router; it has to describe itself as capable of each"`
+	Settings     map[string]string              `name:"settings" help:"handed to the program in each request, as it is"`
+	Env          map[string]string              `name:"env" help:"variables for the program; beside these it gets PATH, HOME, TMPDIR, LANG and MANENT_… and nothing else"`
+	Inherit      []string                       `name:"inherit" help:"names of variables that it gets from manent's own environment if they are set"`
+	Secrets      map[string]providers.SecretRef `name:"secrets" help:"NAME: name of a secret of the configuration; its value never is on a command line"`
+	SecretsIn    string                         `name:"secrets_in" default:"environment" enum:"environment,request" help:"where the program finds them: variables NAME, or secrets.NAME of the request"`
+	Timeout      time.Duration                  `name:"timeout" default:"15s" help:"a request without an answer by then has no known outcome; the engine itself waits 20s for any but deploy"`
+	DeployTime   time.Duration                  `name:"deploy_timeout" default:"10m" help:"the same for the request deploy"`
+	Unit         string                         `name:"unit" default:"percent" help:"of the router: what its weights are, as it describes them"`
+	Step         float64                        `name:"step" default:"1" help:"of the router: smallest difference between two shares, percentage points"`
+	Conditional  bool                           `name:"conditional" default:"false" help:"of the router: write itself refuses when the weights are not as expected; else manent reads and compares before it, which leaves a race window"`
+	Testers      string                         `name:"testers" enum:"header,tag" help:"of the router: it can send testers to one slot"`
+	Plans        bool                           `name:"plans" default:"false" help:"of the router: it answers plan; else its weights are percentages named a and b"`
+	PinnedFor    time.Duration                  `name:"pinned_for" default:"0s" help:"of the router: clients stay this long on their slot; a retirement waits for them"`
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -107,7 +107,7 @@ func (s Settings) secrets(env providers.Env) func(context.Context) (map[string]s
 	return func(ctx context.Context) (map[string]string, []string, error) {
 		request, variables := map[string]string{}, []string{}
 		for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
-			value, err := providers.SecretRef(s.Secrets[name]).Resolve(ctx, env)
+			value, err := s.Secrets[name].Resolve(ctx, env)
 			if err != nil {
 				return nil, nil, fmt.Errorf("secret %s: %w", s.Secrets[name], err)
 			}

@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,35 +18,15 @@ import (
 func describes(b *bench) error { return b.program.Check(b) }
 
 func unknownRequest(b *bench) error {
-	_, err := api.Do[any](b, b.program.Client, api.Call{Method: "no-such-request", Params: api.None{}, Timeout: b.program.Settings.Timeout})
-	if providers.KindOf(err) != providers.Invalid {
-		return unlike(err, "an error of kind invalid")
-	}
-	return nil
+	return b.program.Client.RefusesUnknown(b, b.program.Settings.Timeout)
 }
 
 func otherProtocol(b *bench) error {
-	call := api.Call{Method: api.Describe, Params: api.None{}, Timeout: b.program.Settings.Timeout, Protocol: api.Protocol + 98}
-	if _, err := api.Do[any](b, b.program.Client, call); providers.KindOf(err) != providers.Invalid {
-		return unlike(err, fmt.Sprintf("an error of kind invalid, in protocol %d", api.Protocol))
-	}
-	return nil
+	return b.program.Client.RefusesProtocol(b, b.program.Settings.Timeout)
 }
 
-// noRequest: whatever the program makes of it, it must not look like success.
 func noRequest(b *bench) error {
-	for _, in := range []string{"", `{"protocol":1,"id":"x","request":"describe"`, "[]\n"} {
-		call := api.Call{Method: api.Describe, Timeout: b.program.Settings.Timeout}
-		reply, err := b.program.Client.Raw(b, call, []byte(in))
-		if err != nil {
-			return err
-		}
-		var answer struct{ Result any }
-		if json.Unmarshal(reply.Out, &answer) == nil && answer.Result != nil {
-			return fmt.Errorf("the input %q was answered with a result", in)
-		}
-	}
-	return nil
+	return b.program.Client.RefusesGarbage(b, b.program.Settings.Timeout)
 }
 
 // patient is how long a program may take to end once it was told to; a second
@@ -68,12 +47,8 @@ func givenUp(b *bench) error {
 	return nil
 }
 
-func readIsComplete(b *bench) error {
-	first, err := b.read()
-	if err != nil {
-		return err
-	}
-	if err := b.at(first.Weights()); err != nil {
+func readIsComplete(b *bench, first router.Reading) error {
+	if _, err := b.at(first.Weights()); err != nil {
 		return fmt.Errorf("the second time %w", err)
 	}
 	for _, p := range first.Parts {
@@ -86,11 +61,7 @@ func readIsComplete(b *bench) error {
 	return nil
 }
 
-func presentInForce(b *bench) error {
-	seen, err := b.read()
-	if err != nil {
-		return err
-	}
+func presentInForce(b *bench, seen router.Reading) error {
 	ok, err := b.bundle.Router.Settled(b, seen.Weights(), nil)
 	if err == nil && !ok {
 		err = errors.New("settled says no for the weights that read says; if they were just changed, look again")
@@ -98,11 +69,7 @@ func presentInForce(b *bench) error {
 	return err
 }
 
-func absentNotInForce(b *bench) error {
-	seen, err := b.read()
-	if err != nil {
-		return err
-	}
+func absentNotInForce(b *bench, seen router.Reading) error {
 	other := seen.Weights()
 	for i := range other {
 		for unit := range other[i].Weights {
@@ -116,20 +83,16 @@ func absentNotInForce(b *bench) error {
 	return err
 }
 
-func planMonotone(b *bench) error {
-	seen, err := b.read()
-	if err != nil {
-		return err
-	}
+func planMonotone(b *bench, seen router.Reading) error {
 	last := -1.0
 	for _, share := range []float64{0, 0.5, 1, 2.5, 5, 10, 20, 25, 33.3, 50, 75, 90, 99, 100} {
-		_, got, err := b.planner().Plan(b.free, share, tolerance, seen)
+		_, got, err := b.planner().Plan(b.free, share, b.opts.Tolerance, seen)
 		switch {
 		case providers.KindOf(err) == providers.Invalid && err != nil && share != 0 && share != 100:
 			continue
 		case err != nil:
 			return fmt.Errorf("plan %v %%: %w", share, err)
-		case got < last || math.Abs(got-share) > tolerance:
+		case got < last || math.Abs(got-share) > b.opts.Tolerance:
 			return fmt.Errorf("plan %v %% gives %v %%, a smaller share %v %%", share, got, last)
 		}
 		last = got
@@ -137,11 +100,7 @@ func planMonotone(b *bench) error {
 	return nil
 }
 
-func planRefuses(b *bench) error {
-	seen, err := b.read()
-	if err != nil {
-		return err
-	}
+func planRefuses(b *bench, seen router.Reading) error {
 	if _, _, err := b.planner().Plan(b.free, 0.000123, 0, seen); providers.KindOf(err) != providers.Invalid || err == nil {
 		return unlike(err, "that a share of 0.000123 % is refused with kind invalid")
 	}
@@ -179,7 +138,7 @@ func scaleTwice(b *bench) error {
 
 func retireTwice(b *bench) error {
 	if b.bundle.Router != nil {
-		if _, err := b.move(0); err != nil {
+		if _, _, err := b.move(0); err != nil {
 			return err
 		}
 	}
@@ -199,15 +158,12 @@ func readyInTheEnd(b *bench) error {
 
 func writeThenRead(b *bench) error {
 	for _, share := range b.opts.Shares {
-		if _, err := b.move(share); err != nil {
-			return err
-		}
-		seen, err := b.read()
+		_, seen, err := b.move(share)
 		if err != nil {
 			return err
 		}
 		for _, p := range seen.Parts {
-			if got := p.Shares[b.free]; math.Abs(got-share) > tolerance {
+			if got := p.Shares[b.free]; math.Abs(got-share) > b.opts.Tolerance {
 				return fmt.Errorf("part %s gives slot %s %v %%, expected %v %%", p.ID, b.free, got, share)
 			}
 		}
@@ -216,16 +172,8 @@ func writeThenRead(b *bench) error {
 }
 
 // writeTwice goes by the revisions, for a program that has them.
-func writeTwice(b *bench) error {
-	start, err := b.read()
-	if err != nil {
-		return err
-	}
-	want, err := b.move(b.opts.Shares[0])
-	if err != nil {
-		return err
-	}
-	once, err := b.read()
+func writeTwice(b *bench, start router.Reading) error {
+	want, once, err := b.move(b.opts.Shares[0])
 	if err != nil {
 		return err
 	}
@@ -253,11 +201,7 @@ func (b *bench) unchanged(before router.Reading) error {
 
 // asWantedAlready: what is there counts, not what was expected.
 func asWantedAlready(b *bench) error {
-	want, err := b.move(b.opts.Shares[0])
-	if err != nil {
-		return err
-	}
-	before, err := b.read()
+	want, before, err := b.move(b.opts.Shares[0])
 	if err != nil {
 		return err
 	}
@@ -278,10 +222,7 @@ func asWantedAlready(b *bench) error {
 
 func zeroAndHundred(b *bench) error {
 	for _, share := range []float64{100, 0, b.opts.Shares[0], 0} {
-		if _, err := b.move(share); err != nil {
-			return err
-		}
-		seen, err := b.read()
+		_, seen, err := b.move(share)
 		if err != nil {
 			return err
 		}
@@ -295,53 +236,45 @@ func zeroAndHundred(b *bench) error {
 }
 
 // unknownPart asks the program itself, also when manent compares for it.
-func unknownPart(b *bench) error {
-	seen, err := b.read()
-	if err != nil {
-		return err
-	}
+func unknownPart(b *bench, seen router.Reading) error {
 	params := api.WriteParams{Want: []api.PartWeights{{ID: "there is no such part", Weights: seen.Parts[0].Weights}}, Expect: []api.PartWeights{}}
-	_, err = api.Do[api.WriteResult](b, b.program.Client, api.Call{Method: api.Write, Params: params, Timeout: b.program.Settings.Timeout})
+	_, err := api.Do[api.WriteResult](b, b.program.Client, api.Call{Method: api.Write, Params: params, Timeout: b.program.Settings.Timeout})
 	if kind := providers.KindOf(err); err == nil || kind != providers.NotFound && kind != providers.Invalid {
 		return unlike(err, "an error of kind not found")
 	}
-	return b.at(seen.Weights())
+	_, err = b.at(seen.Weights())
+	return err
 }
 
 // staleWrite is what somebody else's change looks like from here.
 func staleWrite(b *bench) error {
-	if _, err := b.move(0); err != nil {
-		return err
-	}
-	old, err := b.read()
+	_, old, err := b.move(0)
 	if err != nil {
 		return err
 	}
-	there, err := b.move(b.opts.Shares[0])
+	there, _, err := b.move(b.opts.Shares[0])
 	if err != nil {
 		return err
 	}
-	want, _, err := b.planner().Plan(b.free, b.opts.Shares[1], tolerance, old)
+	want, _, err := b.planner().Plan(b.free, b.opts.Shares[1], b.opts.Tolerance, old)
 	if err != nil {
 		return err
 	}
 	if _, err := b.bundle.Router.Write(b, b.opts.Slots, want, old); !providers.IsConflict(err) {
 		return unlike(err, "a conflict with the weights that were found")
 	}
-	return b.at(there)
+	_, err = b.at(there)
+	return err
 }
 
 func twoWriters(b *bench) error {
-	if _, err := b.move(0); err != nil {
-		return err
-	}
-	seen, err := b.read()
+	_, seen, err := b.move(0)
 	if err != nil {
 		return err
 	}
 	errs := make(chan error, len(b.opts.Shares))
 	for _, share := range b.opts.Shares {
-		want, _, err := b.planner().Plan(b.free, share, tolerance, seen)
+		want, _, err := b.planner().Plan(b.free, share, b.opts.Tolerance, seen)
 		if err != nil {
 			return err
 		}
@@ -364,11 +297,7 @@ func twoWriters(b *bench) error {
 	return nil
 }
 
-func testersTwice(b *bench) error {
-	before, err := b.read()
-	if err != nil {
-		return err
-	}
+func testersTwice(b *bench, before router.Reading) error {
 	targeter, _ := b.bundle.Router.(router.Targeter)
 	match := router.Match{Header: "x-manent-conformance", Value: "yes", Tag: "conformance"}
 	for _, on := range []bool{true, true, false, false} {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	api "github.com/manent/action/providers/api/external"
@@ -24,10 +25,12 @@ type Options struct {
 	// Exercise runs also the cases that deploy, scale and move traffic. They
 	// put the weights back, and retire what they deployed.
 	Exercise bool
-	Slots    state.Slots   // what is in the slots; the free one is found out by reading
-	Shares   [2]float64    // two rising shares that the router can reach; default 25 and 50
-	Patience time.Duration // how long a change may take to be in force, or a slot to be ready; default 1 min
-	Poll     time.Duration // between two looks at it; default 1 s
+	Slots    state.Slots // what is in the slots; the free one is found out by reading
+	Shares   [2]float64  // two rising shares that the router can reach; default 25 and 50
+	// Tolerance is how far off these may be, points; default 0.5.
+	Tolerance float64
+	Patience  time.Duration // how long a change may take to be in force, or a slot to be ready; default 1 min
+	Poll      time.Duration // between two looks at it; default 1 s
 }
 
 // Version is what is deployed.
@@ -61,23 +64,23 @@ func Cases() []Case {
 		{"refuses another protocol", "", false, nil, otherProtocol},
 		{"what is no request is no success", "", false, nil, noRequest},
 		{"a request that is given up ends", "", false, nil, givenUp},
-		{"reading is complete and changes nothing", api.Routes, false, nil, readIsComplete},
-		{"present weights are in force", api.Routes, false, nil, presentInForce},
-		{"weights that are not there are not in force", api.Routes, false, nil, absentNotInForce},
-		{"plan is monotone and exact at its ends", api.Routes, false, plans, planMonotone},
-		{"plan refuses and names the nearest", api.Routes, false, plans, planRefuses},
+		{"reading is complete and changes nothing", api.Routes, false, nil, reads(readIsComplete)},
+		{"present weights are in force", api.Routes, false, nil, reads(presentInForce)},
+		{"weights that are not there are not in force", api.Routes, false, nil, reads(absentNotInForce)},
+		{"plan is monotone and exact at its ends", api.Routes, false, plans, reads(planMonotone)},
+		{"plan refuses and names the nearest", api.Routes, false, plans, reads(planRefuses)},
 		{"ready tells yes, not yet and no apart", api.Slots, false, nil, readyAnswers},
 		{"deploy again ends in the same place", api.Deploys, true, nil, deployAgain},
 		{"scale may be repeated", api.Scales, true, nil, scaleTwice},
 		{"ready after a deployment", api.Slots, true, nil, readyInTheEnd},
 		{"write then read", api.Routes, true, nil, writeThenRead},
-		{"write twice is one change", api.Routes, true, nil, writeTwice},
+		{"write twice is one change", api.Routes, true, nil, reads(writeTwice)},
 		{"as wanted already is no write", api.Routes, true, nil, asWantedAlready},
 		{"zero and hundred", api.Routes, true, nil, zeroAndHundred},
-		{"unknown part is refused", api.Routes, true, nil, unknownPart},
+		{"unknown part is refused", api.Routes, true, nil, reads(unknownPart)},
 		{"foreign change is a conflict", api.Routes, true, nil, staleWrite},
 		{"two writers, one wins", api.Routes, true, conditional, twoWriters},
-		{"testers on and off twice", api.Routes, true, testers, testersTwice},
+		{"testers on and off twice", api.Routes, true, testers, reads(testersTwice)},
 		{"retire may be repeated", api.Scales, true, nil, retireTwice},
 	}
 }
@@ -124,23 +127,16 @@ func Run(ctx context.Context, p *external.Program, opts Options, report func(Res
 }
 
 func (c Case) about(s external.Settings) bool {
-	if c.trait != nil && !c.trait(s) {
-		return false
-	}
-	if c.Needs == "" {
-		return true
-	}
-	for _, declared := range s.Capabilities {
-		if declared == c.Needs {
-			return true
-		}
-	}
-	return false
+	declared := c.Needs == "" || slices.Contains(s.Capabilities, c.Needs)
+	return declared && (c.trait == nil || c.trait(s))
 }
 
 func (o Options) filled() Options {
 	if o.Shares == [2]float64{} {
 		o.Shares = [2]float64{25, 50}
+	}
+	if o.Tolerance == 0 {
+		o.Tolerance = 0.5
 	}
 	if o.Patience == 0 {
 		o.Patience = time.Minute
@@ -179,7 +175,8 @@ func (b *bench) restore(start router.Reading) error {
 	if err != nil {
 		return err
 	}
-	return b.settle(start.Weights(), receipt)
+	_, err = b.settle(start.Weights(), receipt)
+	return err
 }
 
 // read reads every part.
@@ -189,6 +186,17 @@ func (b *bench) read() (router.Reading, error) {
 		err = seen.Err()
 	}
 	return seen, err
+}
+
+// reads is a case that begins with a reading.
+func reads(run func(*bench, router.Reading) error) func(*bench) error {
+	return func(b *bench) error {
+		seen, err := b.read()
+		if err != nil {
+			return err
+		}
+		return run(b, seen)
+	}
 }
 
 // until asks until yes, as long as there is patience.
@@ -211,24 +219,24 @@ func (b *bench) until(what string, ask func() (ok bool, why string, err error)) 
 }
 
 // settle waits until weights are in force, and reads them back.
-func (b *bench) settle(want []state.PartWeights, receipt state.Receipt) error {
+func (b *bench) settle(want []state.PartWeights, receipt state.Receipt) (router.Reading, error) {
 	err := b.until("the weights were not in force", func() (bool, string, error) {
 		ok, err := b.bundle.Router.Settled(b, want, receipt)
 		return ok, "settled says no", err
 	})
 	if err != nil {
-		return err
+		return router.Reading{}, err
 	}
 	return b.at(want)
 }
 
 // at checks what is read.
-func (b *bench) at(want []state.PartWeights) error {
+func (b *bench) at(want []state.PartWeights) (router.Reading, error) {
 	seen, err := b.read()
 	if err == nil && !router.SameParts(seen.Weights(), want) {
 		err = fmt.Errorf("read says %v, expected %v", seen.Weights(), want)
 	}
-	return err
+	return seen, err
 }
 
 // planner is there in every program's router.
@@ -237,24 +245,22 @@ func (b *bench) planner() router.Planner {
 	return p
 }
 
-// tolerance of the shares that are moved to.
-const tolerance = 0.5
-
-// move moves the free slot's share and waits for it.
-func (b *bench) move(share float64) ([]state.PartWeights, error) {
+// move moves the free slot's share, waits for it and reads it back.
+func (b *bench) move(share float64) ([]state.PartWeights, router.Reading, error) {
 	seen, err := b.read()
 	if err != nil {
-		return nil, err
+		return nil, seen, err
 	}
-	want, _, err := b.planner().Plan(b.free, share, tolerance, seen)
+	want, _, err := b.planner().Plan(b.free, share, b.opts.Tolerance, seen)
 	if err != nil {
-		return nil, err
+		return nil, seen, err
 	}
 	receipt, err := b.bundle.Router.Write(b, b.opts.Slots, want, seen)
 	if err != nil {
-		return nil, fmt.Errorf("write %v %%: %w", share, err)
+		return nil, seen, fmt.Errorf("write %v %%: %w", share, err)
 	}
-	return want, b.settle(want, receipt)
+	seen, err = b.settle(want, receipt)
+	return want, seen, err
 }
 
 // call is one call for the free slot.
@@ -265,7 +271,7 @@ func (b *bench) call() plugin.Call {
 	}
 }
 
-// fault is an error that should have been of another kind.
+// unlike is an answer that should have been another.
 func unlike(err error, expected string) error {
 	if err == nil {
 		return errors.New("it said yes, expected " + expected)

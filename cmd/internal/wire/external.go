@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/external"
+	"github.com/manent/action/providers/plugin/external"
+	"github.com/manent/action/providers/plugin/external/conform"
+	"github.com/manent/action/runner/config"
+	"github.com/manent/action/state"
+)
+
+// ExternalSchema is the JSON Schema of what a plugin that is a program of its
+// own is asked and answers.
+func ExternalSchema() ([]byte, error) { return api.Schema() }
+
+// Case is how one case of the conformance of such a program ended.
+type Case struct {
+	Name    string
+	Err     error  // why it failed
+	LeftOut string // why it was not run
+}
+
+// Conformance runs all cases on the program of a configuration, those that
+// change something only with exercise, and reports each. Without such a
+// program it does nothing.
+func (h Host) Conformance(ctx context.Context, cfg config.Config, slots state.Slots, exercise bool, report func(Case)) error {
+	if cfg.Plugin.Name != external.Spec().Name {
+		return nil
+	}
+	env := h.env(cfg.Secrets)
+	env.Targets = targets(cfg.Targets)
+	program, err := providers.Define(cfg.Plugin.Name, "", external.Open).Build(env, cfg.Plugin.Settings)
+	if err != nil {
+		return err
+	}
+	opts := conform.Options{Exercise: exercise, Slots: slots, Shares: sharesFor(cfg.Rollout.Traffic.Steps)}
+	opts.Tolerance = cfg.Tolerance(opts.Shares[0])
+	conform.Run(ctx, program, opts, func(r conform.Result) { report(Case(r)) })
+	if ctx.Err() != nil {
+		return fmt.Errorf("conformance: %w", errors.Join(ctx.Err(), context.Cause(ctx)))
+	}
+	return nil
+}
+
+// sharesFor are two shares of the plan, which the router has to reach anyway.
+func sharesFor(steps []float64) [2]float64 {
+	if len(steps) < 3 || steps[1] >= 100 {
+		return [2]float64{25, 50}
+	}
+	return [2]float64{steps[0], steps[1]}
+}
