@@ -28,7 +28,7 @@ func Generate(settings map[string]any, targets []providers.Target) (Generated, e
 	}
 	s := built.(*Router).settings
 	if err := s.setup().Check(); err != nil {
-		return Generated{}, &providers.Fault{Provider: "nginx", Op: "generate", Kind: providers.Invalid, Err: err, Hint: noServers}
+		return Generated{}, &providers.Fault{Provider: name, Op: "generate", Kind: providers.Invalid, Err: err, Hint: noServers}
 	}
 	status, err := url.Parse(s.StatusURL)
 	if err != nil {

@@ -13,7 +13,6 @@ package nginx
 
 import (
 	"context"
-	"crypto/rand"
 	"strings"
 	"time"
 
@@ -30,6 +29,11 @@ var (
 	_ router.Planner  = (*Router)(nil)
 	_ router.Targeter = (*Router)(nil)
 	_ router.Sticky   = (*Router)(nil)
+)
+
+const (
+	name = "nginx"
+	step = 0.01 // percent: split_clients has two decimals
 )
 
 // Settings of the router.
@@ -62,14 +66,14 @@ func Spec() router.Spec {
 	return router.Spec{
 		Spec: spec(),
 		Traits: router.Traits{
-			Unit: "percent", Step: 0.01, Conditional: true, Testers: "header",
+			Unit: "percent", Step: step, Conditional: true, Testers: "header",
 			OnTargets: true, Instead: []string{"slot_a", "slot_b"},
 		},
 	}
 }
 
 func spec() providers.Spec[router.Router] {
-	s := providers.Define("nginx", "open-source NGINX: an included file, over SSH or local", build)
+	s := providers.Define(name, "open-source NGINX: an included file, over SSH or local", build)
 	s.Unproven = "cookie: needs NGINX 1.29.6, tests ran on 1.22"
 	return s
 }
@@ -80,36 +84,6 @@ type Router struct {
 	open     func(ctx context.Context, name string) (host.Host, error)
 	nonce    func() string // a new generation
 	log      func(format string, args ...any)
-}
-
-func build(env providers.Env, s Settings) (router.Router, error) {
-	err := s.fromTargets(env.Targets)
-	if err == nil {
-		err = s.check()
-	}
-	if err != nil {
-		return nil, &providers.Fault{Provider: "nginx", Op: "settings", Kind: providers.Invalid, Err: err}
-	}
-	r := &Router{settings: s, nonce: rand.Text, log: env.Log}
-	if r.log == nil {
-		r.log = func(string, ...any) {}
-	}
-	r.open = func(ctx context.Context, name string) (host.Host, error) {
-		return host.Open(ctx, env, s.access(), name)
-	}
-	return r, nil
-}
-
-func (s Settings) access() host.Access {
-	return host.Access{User: s.User, Port: s.Port, Key: s.KeySecret, Password: s.Password, KnownHosts: s.KnownHosts}
-}
-
-// parts are the names of the instances: hosts, or the router's own name.
-func (s Settings) parts() []string {
-	if len(s.Hosts) == 0 {
-		return []string{s.Name}
-	}
-	return s.Hosts
 }
 
 // Read implements router.Router.
@@ -147,34 +121,13 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 // and a revision (its content means nothing to manent) is overwritten if it
 // still has that revision.
 func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
-	jobs, err := r.jobs(slots, want, expect)
+	hosts := &host.Group{Open: r.open}
+	defer hosts.Close()
+	jobs, err := r.jobs(hosts, slots, want, expect)
 	if err != nil {
 		return nil, err
 	}
-	hosts := &host.Group{Open: r.open}
-	defer hosts.Close()
-	var problems []error
-	for i := range jobs {
-		err := r.on(ctx, hosts, "compare", jobs[i].want.ID, jobs[i].compare)
-		if providers.IsConflict(err) {
-			return nil, err
-		}
-		if jobs[i].failed = err != nil; jobs[i].failed {
-			problems = append(problems, err)
-		}
-	}
-	receipt := state.Receipt{}
-	for i := range jobs {
-		if jobs[i].failed {
-			continue
-		}
-		if err := r.on(ctx, hosts, "write", jobs[i].want.ID, jobs[i].write); err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		receipt[jobs[i].want.ID] = jobs[i].generation
-	}
-	return receipt, router.Join(problems)
+	return router.WriteParts(ctx, jobs)
 }
 
 // Settled implements router.Router: the file has the weights, and every one of
@@ -201,11 +154,8 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 
 // Plan implements router.Planner.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
-	parts, got, err := router.Percent(slot, share, 0.01, tolerance, seen)
-	if err != nil {
-		return nil, 0, router.Named("nginx", "plan", err)
-	}
-	return parts, got, nil
+	parts, got, err := router.Percent(slot, share, step, tolerance, seen)
+	return parts, got, router.Named(name, "", err)
 }
 
 // Target implements router.Targeter: requests with the header go to the slot,
@@ -221,7 +171,7 @@ func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot,
 		err = r.settings.setup().Check() // there may be no servers
 	}
 	if err != nil {
-		return router.Access{}, &providers.Fault{Provider: "nginx", Op: "testers", Kind: providers.Invalid, Err: err}
+		return router.Access{}, &providers.Fault{Provider: name, Op: "testers", Kind: providers.Invalid, Err: err}
 	}
 	access := router.Access{Header: map[string]string{t.Header: t.Value}}
 	if !on {

@@ -1,6 +1,8 @@
 package nginx
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -17,6 +19,36 @@ import (
 )
 
 var filePath = regexp.MustCompile(`^/[A-Za-z0-9._/@+-]+$`)
+
+func build(env providers.Env, s Settings) (router.Router, error) {
+	err := s.fromTargets(env.Targets)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
+	}
+	r := &Router{settings: s, nonce: rand.Text, log: env.Log}
+	if r.log == nil {
+		r.log = func(string, ...any) {}
+	}
+	r.open = func(ctx context.Context, name string) (host.Host, error) {
+		return host.Open(ctx, env, s.access(), name)
+	}
+	return r, nil
+}
+
+func (s Settings) access() host.Access {
+	return host.Access{User: s.User, Port: s.Port, Key: s.KeySecret, Password: s.Password, KnownHosts: s.KnownHosts}
+}
+
+// parts are the names of the instances: hosts, or the router's own name.
+func (s Settings) parts() []string {
+	if len(s.Hosts) == 0 {
+		return []string{s.Name}
+	}
+	return s.Hosts
+}
 
 // check refuses settings that cannot work, before anything is done.
 func (s Settings) check() error {

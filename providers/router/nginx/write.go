@@ -1,0 +1,143 @@
+package nginx
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/host"
+	"github.com/manent/action/providers/api/nginx/split"
+	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
+)
+
+const tries = 4 // of a write that met another revision with the same weights
+
+// job is the write of one part.
+type job struct {
+	*Router
+	hosts  *host.Group
+	slots  state.Slots
+	want   state.PartWeights
+	share  split.Share
+	expect *router.Part // nil when the caller did not see the part
+}
+
+// jobs checks what is wanted before anything is touched.
+func (r *Router) jobs(hosts *host.Group, slots state.Slots, want []state.PartWeights, expect router.Reading) ([]router.Job, error) {
+	jobs := make([]router.Job, 0, len(want))
+	for _, p := range want {
+		share, err := split.ShareOf(p.Weights)
+		if err == nil {
+			err = r.settings.setup().Check() // there may be no servers
+		}
+		if !slices.Contains(r.settings.parts(), p.ID) {
+			err = fmt.Errorf("there is no such instance, expected one of %v", r.settings.parts())
+		}
+		if err != nil {
+			return nil, &providers.Fault{Provider: name, Op: "write on " + p.ID, Kind: providers.Invalid, Err: err}
+		}
+		jobs = append(jobs, job{Router: r, hosts: hosts, slots: slots, want: p, share: share, expect: expect.Part(p.ID)})
+	}
+	return jobs, nil
+}
+
+// ID implements router.Job.
+func (j job) ID() string { return j.want.ID }
+
+// Compare implements router.Job.
+func (j job) Compare(ctx context.Context) error {
+	return j.on(ctx, j.hosts, "compare", j.want.ID, func(ctx context.Context, i instance) error {
+		return j.expected(i.look(ctx))
+	})
+}
+
+// expected returns nil if the file is what the caller saw, or as wanted.
+func (j job) expected(f file, err error) error {
+	switch {
+	case err == nil:
+		return router.Expected(j.want.ID, f.Weights(), j.want.Weights, j.expect)
+	case f.Digest != "" && j.expect != nil && j.expect.Err != nil && j.expect.Revision == f.Digest:
+		return nil
+	}
+	return err
+}
+
+// Write implements router.Job. The receipt is the generation of the file.
+func (j job) Write(ctx context.Context) (generation string, err error) {
+	err = j.on(ctx, j.hosts, "write", j.want.ID, func(ctx context.Context, i instance) error {
+		generation, err = j.write(ctx, i)
+		return err
+	})
+	return generation, err
+}
+
+// write compares again, as the file may have changed since, and writes; what
+// decides is the comparison within the host's lock. A file that is as wanted
+// but unfinished is written again: NGINX may not have been told of it.
+func (j job) write(ctx context.Context, i instance) (generation string, err error) {
+	for range tries {
+		f, lookErr := i.look(ctx)
+		if lookErr == nil && router.Same(f.Weights(), j.want.Weights) && !f.Unfinished {
+			return f.Generation, nil
+		}
+		if err := j.expected(f, lookErr); err != nil {
+			return "", err
+		}
+		next := f.Next(i.settings.setup(), j.slots, j.share)
+		next.Generation = i.nonce()
+		if err = i.replace(ctx, f.Digest, next); err == nil {
+			return next.Generation, nil
+		} else if !providers.IsConflict(err) {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// target sets the testers' entry and keeps the share.
+func (i instance) target(ctx context.Context, slots state.Slots, t split.Testers) error {
+	var err error
+	for range tries {
+		f, lookErr := i.look(ctx)
+		if lookErr != nil {
+			return lookErr
+		}
+		if f.Testers == t && !f.Unfinished {
+			return i.await(ctx, f.File)
+		}
+		next := f.File
+		if f.Digest == host.Absent {
+			next = next.Next(i.settings.setup(), slots, split.Share{})
+		}
+		next.Testers, next.Generation = t, i.nonce()
+		if err = i.replace(ctx, f.Digest, next); err == nil {
+			return i.await(ctx, next)
+		} else if !providers.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// await looks until the workers serve the file. There is nothing to wait for
+// where no file is.
+func (i instance) await(ctx context.Context, f split.File) error {
+	for f.Generation != "" {
+		if ok, err := i.serves(ctx, f.Generation); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the file is in place, the workers do not serve it yet: %w", context.Cause(ctx))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func (i instance) replace(ctx context.Context, expect string, f split.File) error {
+	return i.server().Replace(ctx, i.settings.IncludeFile, expect, []byte(f.Render(i.settings.Name)))
+}
