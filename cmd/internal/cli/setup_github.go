@@ -91,7 +91,7 @@ func letIn(err error) error {
 		return err
 	}
 	named := *f
-	named.Hint = "either it does not exist, or the token in GH_TOKEN or GITHUB_TOKEN is not let into it: give it this repository, with `administration: write`, `actions: read` and, for a team, `members: read` (classic: the scope repo)"
+	named.Hint = "either it does not exist, or the token in GH_TOKEN or GITHUB_TOKEN is not let into it: give it this repository, with " + wire.GitHubRights
 	return &named
 }
 

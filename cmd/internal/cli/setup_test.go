@@ -417,9 +417,9 @@ func TestSetupWithoutTheirAnswer(t *testing.T) {
 		code int
 		says []string
 	}{
-		"github, no token":   {onGitHub, map[string]string{"GITHUB_REPOSITORY": hub.Repo, "GITHUB_API_URL": "http://127.0.0.1:1"}, 64, append(needsGitHub, "GH_TOKEN or GITHUB_TOKEN is not set")},
+		"github, no token":   {onGitHub, map[string]string{"GITHUB_REPOSITORY": hub.Repo, "GITHUB_API_URL": "http://127.0.0.1:1"}, 64, append(needsGitHub, "GH_TOKEN or GITHUB_TOKEN is not set", "with `administration: write`, `actions: read`")},
 		"github, no network": {onGitHub, map[string]string{"GITHUB_REPOSITORY": hub.Repo, "GITHUB_API_URL": "http://127.0.0.1:1", "GH_TOKEN": "x"}, exitUnsure, append(needsGitHub, "connection refused")},
-		"gitlab, no token":   {onGitLab, map[string]string{"CI_PROJECT_PATH": lab.Path, "CI_API_V4_URL": "http://127.0.0.1:1"}, 64, append(needsGitLab, "GITLAB_TOKEN is not set")},
+		"gitlab, no token":   {onGitLab, map[string]string{"CI_PROJECT_PATH": lab.Path, "CI_API_V4_URL": "http://127.0.0.1:1"}, 64, append(needsGitLab, "GITLAB_TOKEN is not set", "scope api, of somebody with the role Maintainer")},
 		"gitlab, no project": {onGitLab, map[string]string{"GITLAB_TOKEN": "x"}, 64, append(needsGitLab, "--project PATH")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,8 +43,9 @@ func parseOrigin(address string) (origin, error) {
 	return out, nil
 }
 
-// personal is the token of a person from the first variable that is set.
-func (h Host) personal(system string, variables ...string) (providers.Secret, error) {
+// personal is the token of a person from the first variable that is set. What it
+// needs is for whoever has none yet.
+func (h Host) personal(system, needs string, variables ...string) (providers.Secret, error) {
 	for _, name := range variables {
 		if value := h.Getenv(name); value != "" {
 			token := providers.NewSecret(value)
@@ -54,7 +55,7 @@ func (h Host) personal(system string, variables ...string) (providers.Secret, er
 	}
 	return providers.Secret{}, &providers.Fault{
 		Provider: system, Op: "API", Kind: providers.Denied, Err: fmt.Errorf("%s is not set", strings.Join(variables, " or ")),
-		Hint: "set it to a token of your own: what a job's token may do is not enough",
+		Hint: "set it to a token of your own with " + needs + ": what a job's token may do is not enough",
 	}
 }
 

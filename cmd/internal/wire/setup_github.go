@@ -15,6 +15,9 @@ import (
 // DispatchHint is the way out where nobody can be a required reviewer.
 const DispatchHint = "a private repository has required reviewers with GitHub Enterprise only: `manent generate github --mode dispatch` does without"
 
+// GitHubRights is what a token needs that sets a repository up.
+const GitHubRights = "`administration: write`, `actions: read` and, for a team, `members: read` (classic: the scope repo)"
+
 // GitHubSetup reads and writes the environments of one repository.
 type GitHubSetup struct {
 	Repository string
@@ -47,7 +50,7 @@ func (h Host) GitHubSetup(ctx context.Context, named string) (*GitHubSetup, erro
 	if err != nil {
 		return nil, unnamed("github", "--repo OWNER/REPO", "GITHUB_REPOSITORY", err)
 	}
-	token, err := h.personal("github", "GH_TOKEN", "GITHUB_TOKEN")
+	token, err := h.personal("github", GitHubRights, "GH_TOKEN", "GITHUB_TOKEN")
 	if err != nil {
 		return nil, err
 	}

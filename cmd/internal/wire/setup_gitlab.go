@@ -34,7 +34,7 @@ func (h Host) GitLabSetup(ctx context.Context, named string) (*GitLabSetup, erro
 	if !strings.Contains(named, "/") {
 		return nil, unnamed("gitlab", "--project PATH", "CI_PROJECT_PATH", fmt.Errorf("project %.100q, expected GROUP/PROJECT", named))
 	}
-	token, err := h.personal("gitlab", "GITLAB_TOKEN")
+	token, err := h.personal("gitlab", "the scope api, of somebody with the role Maintainer", "GITLAB_TOKEN")
 	if err != nil {
 		return nil, err
 	}
