@@ -129,5 +129,8 @@ func stepSecrets(ctx context.Context, c *call) (result, error) {
 
 // callFor is what the plugin is told about a slot.
 func (c *call) callFor(slot state.Slot) plugin.Call {
-	return plugin.Call{Slot: slot, Release: c.pass.Slots.Get(slot), StepID: c.record().ID, Vars: c.vars(), Output: c.e.World.Say}
+	return plugin.Call{
+		Slot: slot, Release: c.pass.Slots.Get(slot), StepID: c.record().ID, Vars: c.vars(), Output: c.e.World.Say,
+		Gradual: c.cfg.Rollout.Traffic.Replicas == "proportional",
+	}
 }

@@ -18,6 +18,7 @@ type Call struct {
 	StepID  string            // the same when a step is entered again
 	Vars    map[string]string // MANENT_* variables
 	Output  func(line string) // takes each line that the deployment prints; may be nil
+	Gradual bool              // capacity follows the share by Scale: Deploy begins with the least, and Ready asks for no more than the share needs
 }
 
 // Deployer puts a release into a slot. It may be called again with the same
@@ -31,9 +32,11 @@ type Ready interface {
 	Ready(ctx context.Context, call Call, share float64) (ok bool, reason string, err error)
 }
 
-// SlotScaler changes a slot's capacity. Both calls are idempotent.
+// SlotScaler changes a slot's capacity. Both calls are idempotent. Scale may
+// leave more than it was asked for, so that it takes nothing from a slot that
+// has traffic.
 type SlotScaler interface {
-	Scale(ctx context.Context, call Call, share float64) error // capacity for this share, percent
+	Scale(ctx context.Context, call Call, share float64) error // capacity for at least this share, percent
 	Retire(ctx context.Context, call Call) error               // to nothing
 }
 
@@ -46,6 +49,18 @@ type Bundle struct {
 	Router   router.Router
 
 	RouterTraits router.Traits // of Router, with these settings
+
+	// Findings is what doctor says beside its own checks; may be nil.
+	Findings func(ctx context.Context) []Finding
+}
+
+// Finding is one thing that whoever sets a plugin up should know.
+type Finding struct {
+	Name string // what was looked at, "rights"
+	Text string // what was found
+	Hint string // what to do, "" for nothing
+	Err  error  // it could not be looked at, and why
+	Warn bool   // it is likely to stop a rollout
 }
 
 // Traits say what a plugin can do, for documentation. With some it depends on

@@ -5,12 +5,14 @@
 package kubernetes
 
 import (
+	"context"
 	"time"
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/dialect"
 	"github.com/manent/action/providers/plugin"
+	"github.com/manent/action/providers/plugin/kubernetes/deploy"
 	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 )
 
@@ -18,9 +20,9 @@ const name = "kubernetes"
 
 // Spec describes the plugin.
 func Spec() plugin.Spec {
-	s := providers.Define(name, "Kubernetes: traffic by Gateway API or Istio.", build)
-	s.Unproven = "Istio's own control plane and proxies: tests ran on a real API server with its definitions"
-	return plugin.Spec{Spec: s, Traits: plugin.Traits{Router: true}}
+	s := providers.Define(name, "Kubernetes: applies a slot's manifests, and moves traffic by Gateway API or Istio.", build)
+	s.Unproven = "Istio's own control plane and proxies, and pods: tests ran on a real API server with its definitions, without kubelet or controllers of workloads"
+	return plugin.Spec{Spec: s, Traits: plugin.Traits{Router: true, Scales: true}}
 }
 
 func build(env providers.Env, s Settings) (plugin.Bundle, error) {
@@ -41,7 +43,19 @@ func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundl
 		Provider: name, Kubeconfig: s.Kubeconfig, Context: s.Context, Dir: env.Dir,
 		Getenv: env.Getenv, Timeout: s.Timeout, Hide: env.Hide, Log: log,
 	})
-	return plugin.Bundle{Router: s.router(client, log, now)}, nil
+	route := s.router(client, log, now)
+	bundle := plugin.Bundle{Router: route, RouterTraits: s.Traits()}
+	d := &deploy.Deployer{
+		Client: client, Dir: env.Dir, Manifests: s.Manifests, Service: s.Service, Namespace: s.Namespace,
+		Shared: len(s.VirtualService) > 0, Force: s.Force,
+	}
+	if len(s.Manifests) > 0 {
+		bundle.Deployer, bundle.Ready, bundle.Scaler = d, d, d
+	}
+	bundle.Findings = func(ctx context.Context) []plugin.Finding {
+		return append([]plugin.Finding{s.rights(d)}, beside(ctx, route)...)
+	}
+	return bundle, nil
 }
 
 func (s Settings) router(client *api.Client, log func(string, ...any), now func() time.Time) *traffic.Router {

@@ -20,6 +20,8 @@ type Settings struct {
 	HTTPRoutes     []string      `name:"http_route" help:"Gateway API: HTTPRoutes whose rules have both backendRefs, <service>-a and <service>-b"`
 	VirtualService []string      `name:"virtual_service" help:"Istio: VirtualServices whose http entries have both subsets, a and b, of the Service"`
 	RouteNamespace string        `name:"route_namespace" help:"of the HTTPRoutes or VirtualServices and the DestinationRule; namespace by default"`
+	Manifests      []string      `name:"manifests" help:"files and folders in the workspace with what a slot consists of; without it manent moves traffic only"`
+	Force          bool          `name:"force_conflicts" default:"false" help:"take over fields of the slot's objects that another field manager holds with another value"`
 	Rules          []string      `name:"rules" help:"names of the rules (http entries) to manage; all that name both slots by default"`
 	Gateways       []string      `name:"gateways" help:"Gateway API: parents whose word counts; all of the route by default"`
 	DestRule       string        `name:"destination_rule" help:"Istio: the DestinationRule with the subsets; named like the Service by default"`
@@ -45,6 +47,9 @@ func (s Settings) check() error {
 		return fmt.Errorf("timeout %v, expected more than 0", s.Timeout)
 	case s.Settle < 0 || s.SettleTimeout <= 0:
 		return fmt.Errorf("settle %v and settle_timeout %v, expected at least 0 and more than 0", s.Settle, s.SettleTimeout)
+	}
+	if len(s.Manifests) == 0 && s.Force {
+		return errors.New("force_conflicts without manifests, expected both or none")
 	}
 	for i, name := range s.routes() {
 		if name == "" || slices.Contains(s.routes()[:i], name) {

@@ -22,7 +22,8 @@ import (
 const Token = "hush-hush-token" //nolint:gosec // of a server in the test's own process
 
 // Fake is an API server in memory. It has a controller that accepts a route as
-// soon as it changes, unless held.
+// soon as it changes, and one that brings up every replica at once, unless
+// held.
 type Fake struct {
 	t testing.TB
 
@@ -36,11 +37,12 @@ type Fake struct {
 	denied   func(verb, resource string) bool
 	groups   map[string][]string // versions served by API group
 	mutate   func(map[string]any)
+	claims   map[string]map[string]string // manager by field, by path of the object
 }
 
 // NewFake returns a server that has these objects.
 func NewFake(t testing.TB, objects ...map[string]any) *Fake {
-	f := &Fake{t: t, objects: map[string]map[string]any{}, groups: map[string][]string{
+	f := &Fake{t: t, objects: map[string]map[string]any{}, claims: map[string]map[string]string{}, groups: map[string][]string{
 		"gateway.networking.k8s.io": {"v1", "v1beta1"}, "networking.istio.io": {"v1", "v1beta1", "v1alpha3"},
 	}}
 	for _, o := range objects {
@@ -176,11 +178,13 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case where.resource == "":
 		f.discover(w, where.group)
-	case f.denied != nil && f.denied(where.verb(r), where.resource):
-		refuse(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s.%s %q is forbidden: User \"ci\" cannot %s resource %q in API group %q in the namespace %q",
-			where.resource, where.group, where.name, where.verb(r), where.resource, where.group, where.namespace))
+	case f.refusesVerb(w, where, where.verb(r)):
+	case strings.Contains(r.Header.Get("Content-Type"), "apply-patch"):
+		f.apply(w, r, where, body)
 	case r.Method == http.MethodGet && where.name == "":
 		f.list(w, r)
+	case where.sub == "scale":
+		f.scale(w, r, where, body)
 	case f.objects[r.URL.Path] == nil:
 		refuse(w, http.StatusNotFound, "NotFound", fmt.Sprintf("%s.%s %q not found", where.resource, where.group, where.name))
 	case r.Method == http.MethodGet:
@@ -193,7 +197,18 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-type place struct{ group, namespace, resource, name string }
+// refusesVerb answers for what the token's owner may not do.
+func (f *Fake) refusesVerb(w http.ResponseWriter, where place, verb string) bool {
+	resource := strings.TrimSuffix(where.resource+"/"+where.sub, "/")
+	if f.denied == nil || !f.denied(verb, resource) {
+		return false
+	}
+	refuse(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s.%s %q is forbidden: User \"ci\" cannot %s resource %q in API group %q in the namespace %q",
+		where.resource, where.group, where.name, verb, resource, where.group, where.namespace))
+	return true
+}
+
+type place struct{ group, namespace, resource, name, sub string }
 
 func (p place) verb(r *http.Request) string {
 	switch {
@@ -206,7 +221,7 @@ func (p place) verb(r *http.Request) string {
 }
 
 // target takes a path apart: /api/v1/… or /apis/GROUP/VERSION/…, namespaces/NS,
-// resource, name.
+// resource, name, subresource.
 func target(path string) place {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var p place
@@ -222,6 +237,9 @@ func target(path string) place {
 	}
 	if len(parts) > 1 {
 		p.name = parts[1]
+	}
+	if len(parts) > 2 {
+		p.sub = parts[2]
 	}
 	return p
 }
@@ -318,6 +336,10 @@ func (f *Fake) stored(o map[string]any) {
 	f.revision++
 	meta := o["metadata"].(map[string]any)
 	meta["resourceVersion"] = strconv.Itoa(f.revision)
+	if (o["kind"] == "Deployment" || o["kind"] == "StatefulSet") && !f.held {
+		replicas, _ := o["spec"].(map[string]any)["replicas"].(float64)
+		SetReplicas(o, int(replicas))
+	}
 	if o["kind"] != "HTTPRoute" || f.held || f.silent {
 		return
 	}

@@ -132,15 +132,31 @@ func (c Change) String() string { return c.Manager + " at " + c.At.UTC().Format(
 // last; false when the document does not say. The list is atomic: whoever
 // changes a part of it holds the whole.
 func (s Split) LastChange() (Change, bool) {
-	meta, _ := s.doc["metadata"].(map[string]any)
 	var last Change
+	for _, c := range s.Holders() {
+		if !c.At.IsZero() && !c.At.Before(last.At) {
+			last = c
+		}
+	}
+	return last, last.Manager != ""
+}
+
+// Holders are all who hold the list of rules, with the time of their last
+// change of it, zero when that is not recorded. A tool that applies the list
+// from elsewhere stays a holder when others change it.
+func (s Split) Holders() []Change {
+	meta, _ := s.doc["metadata"].(map[string]any)
+	var out []Change
 	for _, entry := range objects(meta["managedFields"]) {
 		fields, _ := entry["fieldsV1"].(map[string]any)
 		spec, _ := fields["f:spec"].(map[string]any)
 		at, err := time.Parse(time.RFC3339, text(entry, "time", ""))
-		if _, holds := spec["f:"+s.format.list]; holds && err == nil && text(entry, "subresource", "") == "" && !at.Before(last.At) {
-			last = Change{Manager: text(entry, "manager", "unknown"), At: at}
+		if err != nil {
+			at = time.Time{}
+		}
+		if _, holds := spec["f:"+s.format.list]; holds && text(entry, "subresource", "") == "" {
+			out = append(out, Change{Manager: text(entry, "manager", "unknown"), At: at})
 		}
 	}
-	return last, last.Manager != ""
+	return out
 }

@@ -68,6 +68,19 @@ func (r *Router) look(ctx context.Context, id string) (dialect.Route, error) {
 	return r.In.Parse(ref, found.Object)
 }
 
+// Holders are the field managers that hold a route's rules.
+func (r *Router) Holders(ctx context.Context, id string) ([]string, error) {
+	o, err := r.look(ctx, id)
+	if err != nil {
+		return nil, named("read "+id, err)
+	}
+	var out []string
+	for _, c := range o.Split.Holders() {
+		out = append(out, c.Manager)
+	}
+	return out, nil
+}
+
 // Read implements router.Router. What serves in the slots is not known while
 // it cannot be read; the weights are, and a return needs no more.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {

@@ -1,0 +1,173 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/kubernetes/manifest"
+	"github.com/manent/action/providers/api/kubernetes/patch"
+	"github.com/manent/action/providers/plugin"
+)
+
+// need is how many of n replicas a share (percent) takes: never none.
+func need(n int, share float64) int {
+	const slack = 1e-9 // 7 % of 100 is 7, whatever a float makes of it
+	return max(1, min(n, int(math.Ceil(float64(n)*share/100-slack))))
+}
+
+// held is what a slot has.
+type held struct {
+	workloads []manifest.Workload
+	namespace string
+	adopted   bool // manent did not put it there: what it has is what it needs
+}
+
+// held finds a slot's workloads by its release. A slot that served before
+// manent came has none recorded; its names are those of the manifests.
+func (d *Deployer) held(call plugin.Call) (held, error) {
+	text, known := call.Release.Ref[refWorkloads]
+	if !known {
+		set, namespace, err := d.render(call)
+		return held{workloads: set.Workloads, namespace: namespace, adopted: true}, err
+	}
+	out := held{namespace: call.Release.Ref[refNamespace]}
+	err := json.Unmarshal([]byte(text), &out.workloads)
+	for _, w := range out.workloads { // the state can be written by others
+		if k, ok := manifest.KindOf(w.Kind); !ok || k.Group != "apps" || w.Name == "" || w.Replicas < 1 {
+			err = fmt.Errorf("%s with %d replicas", w, w.Replicas)
+		}
+	}
+	if err == nil && (out.namespace == "" || len(out.workloads) == 0) {
+		err = errors.New("nothing, or no namespace")
+	}
+	if err != nil {
+		return held{}, invalid("find slot "+string(call.Slot), fmt.Errorf("workloads %.200q of the state: %w", text, err), "deploy again")
+	}
+	return out, nil
+}
+
+// sizeAll gives a deployed release its first capacity: all of it, or one
+// replica each where the rest follows the share.
+func (d *Deployer) sizeAll(ctx context.Context, call plugin.Call, set manifest.Set, namespace string) error {
+	for _, w := range set.Workloads {
+		n := w.Replicas
+		if call.Gradual {
+			n = 1
+		}
+		if err := d.size(ctx, call, w, namespace, n, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Scale implements plugin.SlotScaler. It only adds.
+func (d *Deployer) Scale(ctx context.Context, call plugin.Call, share float64) error {
+	has, err := d.held(call)
+	if err != nil {
+		return err
+	}
+	for _, w := range has.workloads {
+		n := need(w.Replicas, share)
+		if has.adopted {
+			n = 1
+		}
+		err := d.size(ctx, call, w, has.namespace, n, true)
+		if has.adopted && providers.KindOf(err) == providers.NotFound {
+			say(call, "%s is not there: whoever made what is in slot %s has another name for it", w, call.Slot)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size sets a workload's replicas; of a scaled one, the least that its scaler
+// may go down to, and the replicas only when they are fewer: above that the
+// number is the scaler's. With onlyAdd nothing is taken away.
+func (d *Deployer) size(ctx context.Context, call plugin.Call, w manifest.Workload, namespace string, n int, onlyAdd bool) error {
+	if w.Scaler != "" {
+		if err := d.floor(ctx, call, w, namespace, n, onlyAdd); err != nil {
+			return err
+		}
+	}
+	ref := at(w.Kind, namespace, w.Name)
+	found, err := d.Client.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	now := replicas(found)
+	if now == n || now > n && (onlyAdd || w.Scaler != "") {
+		return nil
+	}
+	if err := d.Client.Scale(ctx, ref, n); err != nil {
+		return err
+	}
+	say(call, "scaled %s from %d to %d", w, now, n)
+	return nil
+}
+
+// floor sets the least that a scaler may go down to.
+func (d *Deployer) floor(ctx context.Context, call plugin.Call, w manifest.Workload, namespace string, n int, onlyAdd bool) error {
+	ref := at("HorizontalPodAutoscaler", namespace, w.Scaler)
+	found, err := d.Client.Get(ctx, ref)
+	if onlyAdd && providers.KindOf(err) == providers.NotFound {
+		return nil // nothing scales it any more
+	}
+	if err != nil {
+		return err
+	}
+	now := number(found, 1, "spec", "minReplicas")
+	if now == n || now > n && onlyAdd {
+		return nil
+	}
+	if _, err := d.Client.Patch(ctx, ref, []patch.Op{patch.Add(n, "spec", "minReplicas")}); err != nil {
+		return err
+	}
+	say(call, "set minReplicas of HorizontalPodAutoscaler/%s from %d to %d", w.Scaler, now, n)
+	return nil
+}
+
+// Retire implements plugin.SlotScaler. Kubernetes leaves a workload alone that
+// has 0 replicas, also one with a scaler. What is gone already is retired.
+func (d *Deployer) Retire(ctx context.Context, call plugin.Call) error {
+	has, err := d.held(call)
+	if err != nil {
+		return err
+	}
+	for _, w := range has.workloads {
+		ref := at(w.Kind, has.namespace, w.Name)
+		found, err := d.Client.Get(ctx, ref)
+		if providers.KindOf(err) == providers.NotFound {
+			say(call, "%s is not there any more", w)
+			continue
+		}
+		if err == nil && replicas(found) > 0 {
+			err = d.Client.Scale(ctx, ref, 0)
+		}
+		if err != nil {
+			return err
+		}
+		say(call, "%s has 0 replicas", w)
+	}
+	return nil
+}
+
+func replicas(o *unstructured.Unstructured) int { return number(o, 1, "spec", "replicas") }
+
+// number is one of an object, or what it means that it is not there.
+func number(o *unstructured.Unstructured, otherwise int, path ...string) int {
+	n, found, err := unstructured.NestedInt64(o.Object, path...)
+	if !found || err != nil {
+		return otherwise
+	}
+	return int(n)
+}
