@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,11 +62,20 @@ func run(t testing.TB, dir string, in []byte, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// bare makes an empty bare repository.
+// bare makes an empty bare repository, which spends no process on tidying up
+// after each push.
 func bare(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state.git")
-	run(t, "", nil, "init", "--quiet", "--bare", dir)
+	run(t, "", nil, "init", "--quiet", "--bare", "--template=", dir)
+	config, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = config.WriteString("[receive]\n\tautogc = false\n")
+	if err := errors.Join(err, config.Close()); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 
