@@ -167,7 +167,10 @@ func (f fileSetFlags) dropped(root, dir string, envs []generate.Environment, fil
 }
 
 func there(root, name string) bool {
-	_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+	if name = filepath.FromSlash(name); !filepath.IsLocal(name) {
+		return false // no call has written that
+	}
+	_, err := os.Stat(filepath.Join(root, name)) //nolint:gosec // below the root, and only looked for
 	return err == nil
 }
 

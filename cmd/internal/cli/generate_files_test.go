@@ -13,10 +13,10 @@ import (
 const pinned = "manent/action@0123456789abcdef0123456789abcdef01234567"
 
 // configured writes a configuration below the working directory.
-func configured(t *testing.T, project, application, environment string) string {
+func configured(t *testing.T, project, environment string) string {
 	t.Helper()
-	text := strings.NewReplacer("project: shop", "project: "+project, "application: web", "application: "+application, "environment: prod", "environment: "+environment).Replace(setUpConfig)
-	file := "envconfig/" + project + "/" + application + "/" + environment + ".yml"
+	text := strings.NewReplacer("project: shop", "project: "+project, "environment: prod", "environment: "+environment).Replace(setUpConfig)
+	file := "envconfig/" + project + "/web/" + environment + ".yml"
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func generating(t *testing.T, args ...string) (code int, text string) {
 // files alone as long as the first one's configuration is there.
 func TestGenerateDropsNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
-	prod, staging := configured(t, "shop", "web", "prod"), configured(t, "shop", "web", "staging")
+	prod, staging := configured(t, "shop", "prod"), configured(t, "shop", "staging")
 	code, text := generating(t, "github", "-c", prod, "--action", pinned, "--out", ".")
 	asked(t, code, 0, text)
 	const decide = ".github/workflows/manent-decide.yml"
@@ -76,7 +76,7 @@ func TestGenerateDropsNothing(t *testing.T) {
 // name, those of two environments cannot.
 func TestGenerateKeepsOtherProjects(t *testing.T) {
 	t.Chdir(t.TempDir())
-	first, second, other := configured(t, "shop", "web", "prod"), configured(t, "bank", "web", "prod"), configured(t, "shop", "web", "test")
+	first, second, other := configured(t, "shop", "prod"), configured(t, "bank", "prod"), configured(t, "shop", "test")
 	for _, file := range []string{first, other} {
 		code, text := generating(t, "gitlab", "-c", file, "--out", ".")
 		asked(t, code, 0, text)
@@ -97,14 +97,14 @@ func TestGenerateNamesTheCommit(t *testing.T) {
 		t.Fatalf("a test is built from commit %s, so that this proves nothing", commit)
 	}
 	t.Chdir(t.TempDir())
-	code, text := generating(t, "github", "-c", configured(t, "shop", "web", "prod"), "--out", ".")
+	code, text := generating(t, "github", "-c", configured(t, "shop", "prod"), "--out", ".")
 	asked(t, code, exitUsage, text, "this build does not know the commit", "--action manent/action@COMMIT", "git ls-remote https://github.com/manent/action 'refs/tags/v*'")
 }
 
 // TestGenerateSaysHowItWasCalled: the head's command writes the same files.
 func TestGenerateSaysHowItWasCalled(t *testing.T) {
 	t.Chdir(t.TempDir())
-	file := configured(t, "shop", "web", "prod")
+	file := configured(t, "shop", "prod")
 	code, text := generating(t, "gitlab", "-c", file, "--runner-tags", "shop,the rack", "--image", "example.test/manent:1", "--out", ".")
 	asked(t, code, 0, text)
 	written, err := os.ReadFile(".gitlab/manent-web-prod.yml")
