@@ -82,7 +82,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 func TestReadmeVerbs(t *testing.T) {
 	a := testApp(t)
 	a.screen = a.newScreen(a.stdout)
-	for _, page := range []string{"README.md", "docs/quickstart.md", "docs/concepts.md", "docs/nginx.md", "docs/nginx-plus.md", "docs/analysis.md", "docs/github.md", "docs/gitlab.md"} {
+	for _, page := range []string{"README.md", "docs/quickstart.md", "docs/concepts.md", "docs/nginx.md", "docs/nginx-plus.md", "docs/external.md", "docs/analysis.md", "docs/github.md", "docs/gitlab.md"} {
 		text, err := os.ReadFile(filepath.Join(top, page))
 		if err != nil {
 			t.Fatal(err)

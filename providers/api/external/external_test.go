@@ -307,6 +307,19 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
+	many, long := map[string]string{}, strings.Repeat("x", MaxText+1)
+	for i := range MaxEntries + 1 {
+		many[fmt.Sprint(i)] = "x"
+	}
+	for _, receipt := range []map[string]string{many, {"long": long}, {"control": "a\x1bb"}} {
+		data, err := json.Marshal(map[string]any{"protocol": 1, "id": "x", "result": WriteResult{Receipt: receipt}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := (parser{id: "x", result: reflect.TypeFor[WriteResult](), redact: line}).parse(data, 0); err == nil {
+			t.Errorf("a receipt that must not go into the state is taken: %.60q", data)
+		}
+	}
 	if _, _, err := p.parse([]byte(ok), 1); err == nil {
 		t.Error("a result counts although the program failed")
 	}

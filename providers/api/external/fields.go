@@ -11,9 +11,11 @@ import (
 	"unicode"
 )
 
-// MaxText is the number of bytes that a text in a result may have, since much
-// of it goes into the state.
-const MaxText = 1 << 10
+// Limits of a result, since much of it goes into the state.
+const (
+	MaxText    = 1 << 10 // bytes of a text
+	MaxEntries = 256     // of a map such as weights or a receipt
+)
 
 // field is one key of a document, as its type declares it.
 type field struct {
@@ -131,6 +133,9 @@ func fitsMap(value any, inner reflect.Type, path string) error {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return unlike(path, value, "an object")
+	}
+	if len(object) > MaxEntries {
+		return fmt.Errorf("%s has %d entries, expected at most %d", path, len(object), MaxEntries)
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		if err := fitsText(key, "a key of "+path); err != nil {

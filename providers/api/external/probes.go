@@ -26,7 +26,7 @@ func wantInvalid(err error, more string) error {
 	if err == nil {
 		return errors.New("it said yes, expected an error of kind invalid" + more)
 	}
-	if providers.KindOf(err) != providers.Invalid {
+	if _, own := errors.AsType[*Refusal](err); !own || providers.KindOf(err) != providers.Invalid {
 		return fmt.Errorf("%w, expected an error of kind invalid%s", err, more)
 	}
 	return nil

@@ -44,7 +44,7 @@ func TestPeersDocumentedPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "gateway.py"), block("python"), 0o755); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(filepath.Join(dir, "gateway.py"), block("python"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	env := providers.Env{Dir: dir, Getenv: os.Getenv, Secret: func(context.Context, string) (providers.Secret, error) {
