@@ -2,6 +2,7 @@ package arch
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -33,14 +35,21 @@ type tree struct {
 	all   fs.FS
 }
 
-// here reads the project.
-func here(t *testing.T) tree {
-	t.Helper()
+// read reads the project once for all tests, which only look at it.
+var read = sync.OnceValues(func() (tree, error) {
 	root := os.DirFS("../..")
 	if _, err := fs.Stat(root, "go.mod"); err != nil {
-		t.Fatalf("the project's root is not two folders above this test: %v", err)
+		return tree{}, fmt.Errorf("the project's root is not two folders above this test: %w", err)
 	}
-	project := load(t, root)
+	return parse(root)
+})
+
+func here(t *testing.T) tree {
+	t.Helper()
+	project, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(project.files) < 30 {
 		t.Fatalf("found %d Go files, expected the whole project", len(project.files))
 	}
@@ -49,6 +58,14 @@ func here(t *testing.T) tree {
 
 func load(t *testing.T, root fs.FS) tree {
 	t.Helper()
+	project, err := parse(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return project
+}
+
+func parse(root fs.FS) (tree, error) {
 	out := tree{fset: token.NewFileSet(), all: root}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -73,10 +90,7 @@ func load(t *testing.T, root fs.FS) tree {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return out, err
 }
 
 // outside reports whether a folder is no part of the module: zz_ folders are
