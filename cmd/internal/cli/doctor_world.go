@@ -22,6 +22,7 @@ func (a *app) checkWorld(ctx context.Context, c *checks, cfg config.Config, doc 
 		return
 	}
 	checkDeployer(c, cfg, w)
+	checkFindings(ctx, c, cfg.Plugin.Name, w)
 	if cfg.Rollout.Strategy == "traffic" {
 		checkRouter(ctx, c, cfg, w, doc)
 	}
@@ -37,6 +38,27 @@ func checkDeployer(c *checks, cfg config.Config, w runner.World) {
 		c.ok("deploy", "your own step deploys")
 	default:
 		c.fail("deploy", "name a plugin, or add a step with `at: deploy`", "nothing deploys the new version")
+	}
+}
+
+// checkFindings shows what the plugin has to say by itself.
+func checkFindings(ctx context.Context, c *checks, plugin string, w runner.World) {
+	find := w.Plugin("").Findings
+	if find == nil {
+		return
+	}
+	one, cancel := limited(ctx)
+	defer cancel()
+	for _, f := range find(one) {
+		name := plugin + " " + f.Name
+		switch {
+		case f.Err != nil:
+			c.broke(name, f.Err)
+		case f.Warn:
+			c.warn(name, f.Hint, "%s", f.Text)
+		default:
+			c.ok(name, "%s", strings.ReplaceAll(f.Text, "\n", "\n      "))
+		}
 	}
 }
 

@@ -51,7 +51,11 @@ func buildPlugin(env providers.Env, cfg config.Config) (plugin.Bundle, error) {
 	if err != nil {
 		return plugin.Bundle{}, err
 	}
-	return spec.Build(env, cfg.Plugin.Settings)
+	settings := cfg.Plugin.Settings
+	if len(cfg.Clusters) == 1 {
+		settings = config.Merge(settings, cfg.Clusters[0].Settings)
+	}
+	return spec.Build(env, settings)
 }
 
 // buildRouter builds the environment's router; without one the plugin's own

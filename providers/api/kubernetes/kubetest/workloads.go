@@ -80,8 +80,8 @@ func (f *Fake) put(path string, before, next map[string]any) {
 // conflicts is what the API server says of fields that others hold.
 func (f *Fake) conflicts(path string, before, doc map[string]any) string {
 	for field, manager := range f.claims[path] {
-		wanted, there := find(doc, field)
-		has, _ := find(before, field)
+		wanted, there := lookup(doc, field)
+		has, _ := lookup(before, field)
 		if there && !reflect.DeepEqual(wanted, has) {
 			return fmt.Sprintf("Apply failed with 1 conflict: conflict with %q using apps/v1: .%s", manager, field)
 		}
@@ -89,7 +89,7 @@ func (f *Fake) conflicts(path string, before, doc map[string]any) string {
 	return ""
 }
 
-func find(o map[string]any, field string) (any, bool) {
+func lookup(o map[string]any, field string) (any, bool) {
 	var at any = o
 	for _, key := range strings.Split(field, ".") {
 		m, _ := at.(map[string]any)
@@ -119,15 +119,15 @@ func validObject(before, o map[string]any) error {
 	if o["kind"] != "Deployment" && o["kind"] != "StatefulSet" {
 		return nil
 	}
-	chosen, _ := find(o, "spec.selector.matchLabels")
-	labels, _ := find(o, "spec.template.metadata.labels")
+	chosen, _ := lookup(o, "spec.selector.matchLabels")
+	labels, _ := lookup(o, "spec.template.metadata.labels")
 	for key, value := range chosen.(map[string]any) {
 		if has, _ := labels.(map[string]any); has[key] != value {
 			return fmt.Errorf("%s is invalid: spec.template.metadata.labels: Invalid value: `selector` does not match template `labels`", o["kind"])
 		}
 	}
-	if was, there := find(before, "spec.selector"); there {
-		if is, _ := find(o, "spec.selector"); !reflect.DeepEqual(was, is) {
+	if was, there := lookup(before, "spec.selector"); there {
+		if is, _ := lookup(o, "spec.selector"); !reflect.DeepEqual(was, is) {
 			return fmt.Errorf("%s is invalid: spec.selector: Invalid value: field is immutable", o["kind"])
 		}
 	}
@@ -160,6 +160,6 @@ func SetReplicas(o map[string]any, available int) {
 	o["status"] = map[string]any{
 		"observedGeneration": o["metadata"].(map[string]any)["generation"],
 		"replicas":           o["spec"].(map[string]any)["replicas"], "updatedReplicas": o["spec"].(map[string]any)["replicas"],
-		"readyReplicas": available, "availableReplicas": available,
+		"readyReplicas": int64(available), "availableReplicas": int64(available),
 	}
 }

@@ -59,6 +59,9 @@ func KindOf(name string) (Kind, bool) {
 	return all[i], true
 }
 
+// Named reports whether an object can have the name.
+func Named(name string) bool { return len(name) <= maxNameLength && validName.MatchString(name) }
+
 func (k Kind) workload() bool { return k.Group == "apps" }
 
 // Object is one to be applied.
@@ -166,7 +169,7 @@ func (o Options) object(d Document) (Object, error) {
 	body := expand(d.Body, o.Values).(map[string]any)
 	meta = body["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)
-	if !validName.MatchString(name) || len(name) > maxNameLength {
+	if !Named(name) {
 		return Object{}, fmt.Errorf("%s has the name %q, expected letters, digits, dashes and dots", kindName, name)
 	}
 	if ns, there := meta["namespace"]; there && ns != o.Namespace {

@@ -118,34 +118,45 @@ func say(call plugin.Call, format string, args ...any) {
 }
 
 // stopFormer scales down what the slot's former release had and this one has
-// not: its pods carry the labels that the slot's Service chooses by.
+// not: its pods carry the labels that the slot's Service chooses by. A scaler
+// that is left would go on scaling what this release has: it stops the step.
 func (d *Deployer) stopFormer(ctx context.Context, call plugin.Call, set manifest.Set, namespace string) error {
-	keep := map[string]bool{}
-	for _, w := range set.Workloads {
-		keep[w.String()] = true
-	}
-	selector := fmt.Sprintf("%s=%s,%s=%s", manifest.LabelService, d.Service, manifest.LabelTrack, call.Slot)
-	for _, kind := range []string{"Deployment", "StatefulSet"} {
-		var gone []manifest.Workload
-		k, _ := manifest.KindOf(kind)
-		err := d.Client.List(ctx, k.GroupVersionResource, namespace, selector, func(o *unstructured.Unstructured) bool {
-			w := manifest.Workload{Kind: kind, Name: o.GetName()}
-			if !keep[w.String()] && replicas(o) > 0 {
-				gone = append(gone, w)
-			}
-			return true
-		})
+	for _, kind := range []string{"HorizontalPodAutoscaler", "Deployment", "StatefulSet"} {
+		left, err := d.left(ctx, call, set, kind, namespace)
 		if err != nil {
 			return err
 		}
-		for _, w := range gone {
-			if err := d.Client.Scale(ctx, at(w.Kind, namespace, w.Name), 0); err != nil {
+		for _, name := range left {
+			w := manifest.Workload{Kind: kind, Name: name}
+			if kind == "HorizontalPodAutoscaler" {
+				return invalid("deploy", fmt.Errorf("%s of the slot's former release is there, and would scale this one too", w), "delete it, or put it into the manifests")
+			}
+			if err := d.Client.Scale(ctx, at(kind, namespace, name), 0); err != nil {
 				return err
 			}
 			say(call, "scaled %s to 0: version %s does not have it; delete it when it is not needed any more", w, call.Release.Version)
 		}
 	}
 	return nil
+}
+
+// left are the slot's objects of a kind that are not of this release, and at
+// work.
+func (d *Deployer) left(ctx context.Context, call plugin.Call, set manifest.Set, kind, namespace string) ([]string, error) {
+	keep := map[string]bool{}
+	for _, o := range set.Objects {
+		keep[o.String()] = true
+	}
+	var out []string
+	k, _ := manifest.KindOf(kind)
+	selector := fmt.Sprintf("%s=%s,%s=%s", manifest.LabelService, d.Service, manifest.LabelTrack, call.Slot)
+	err := d.Client.List(ctx, k.GroupVersionResource, namespace, selector, func(o *unstructured.Unstructured) bool {
+		if !keep[kind+"/"+o.GetName()] && (k.Group != "apps" || replicas(o) > 0) {
+			out = append(out, o.GetName())
+		}
+		return true
+	})
+	return out, err
 }
 
 func (d *Deployer) applyAll(ctx context.Context, call plugin.Call, set manifest.Set, namespace string) error {

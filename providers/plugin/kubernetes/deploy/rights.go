@@ -39,7 +39,11 @@ func (d *Deployer) Rules() (rules []string, namespace string, err error) {
 			rules = append(rules, rule)
 		}
 	}
-	return append(rules, api.Rule("apps", "deployments", "list"), api.Rule("apps", "statefulsets", "list"), api.Rule("", "pods", "list")), namespace, nil
+	for _, kind := range []string{"HorizontalPodAutoscaler", "Deployment", "StatefulSet"} { // of a former release
+		k, _ := manifest.KindOf(kind)
+		rules = append(rules, api.Rule(k.Group, k.Resource, "list"))
+	}
+	return append(rules, api.Rule("", "pods", "list")), namespace, nil
 }
 
 // needs are resources with the verbs for them.

@@ -39,12 +39,15 @@ func (d *Deployer) held(call plugin.Call) (held, error) {
 	out := held{namespace: call.Release.Ref[refNamespace]}
 	err := json.Unmarshal([]byte(text), &out.workloads)
 	for _, w := range out.workloads { // the state can be written by others
-		if k, ok := manifest.KindOf(w.Kind); !ok || k.Group != "apps" || w.Name == "" || w.Replicas < 1 {
+		if k, ok := manifest.KindOf(w.Kind); !ok || k.Group != "apps" || !manifest.Named(w.Name) || w.Replicas < 1 {
 			err = fmt.Errorf("%s with %d replicas", w, w.Replicas)
 		}
 	}
-	if err == nil && (out.namespace == "" || len(out.workloads) == 0) {
-		err = errors.New("nothing, or no namespace")
+	if err == nil && len(out.workloads) == 0 {
+		err = errors.New("none")
+	}
+	if here, unknown := d.namespace(); err == nil && (unknown != nil || here != out.namespace) {
+		err = fmt.Errorf("of namespace %q, the settings have %q", out.namespace, here)
 	}
 	if err != nil {
 		return held{}, invalid("find slot "+string(call.Slot), fmt.Errorf("workloads %.200q of the state: %w", text, err), "deploy again")
