@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -274,6 +275,162 @@ func TestFormerRelease(t *testing.T) {
 	}
 	if !slices.ContainsFunc(*w.logged, func(l string) bool { return strings.Contains(l, "scaled Deployment/worker-b to 0") }) {
 		t.Errorf("said %q", *w.logged)
+	}
+}
+
+// TestFormerScaler: one that this release does not have would scale it.
+func TestFormerScaler(t *testing.T) {
+	w := slotWorld(t)
+	w.add(t, scaler)
+	deploySlot(t, w, state.SlotB, "1.0", false)
+	w.add(t, "")
+	_, err := w.bundle(t).Deployer.Deploy(t.Context(), plugintest.Call(state.SlotB, "2.0"))
+	want(t, err, providers.Invalid, "HorizontalPodAutoscaler/shop-b of the slot's former release", "delete it")
+	if got := field(t, w.Object(deployments+"shop-b"), "metadata", "annotations", "manent.io/version"); got != "1.0" {
+		t.Errorf("version %v was applied beside it", got)
+	}
+}
+
+// TestNotReady: the reason is told as far as it is known.
+func TestNotReady(t *testing.T) {
+	pod := func(status string) map[string]any {
+		o := kubetest.Pod("shop-b-1", map[string]any{"app": "shop", "manent.io/track": "b"})
+		var s map[string]any
+		if err := json.Unmarshal([]byte(status), &s); err != nil {
+			t.Fatal(err)
+		}
+		o["status"] = s
+		return o
+	}
+	set := func(o map[string]any, key string, n any) { o["status"].(map[string]any)[key] = n }
+	for name, tt := range map[string]struct {
+		change func(o map[string]any)
+		pod    string
+		kind   providers.Kind
+		words  string
+	}{
+		"image": {nil, `{"containerStatuses":[{"name":"shop","state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling\n image"}}}]}`, 0,
+			"Deployment/shop-b: 3 of 8 replicas are available: container shop: ImagePullBackOff: Back-off pulling image"},
+		"crash": {nil, `{"containerStatuses":[{"name":"shop","state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"reason":"Error","exitCode":3}}}]}`, 0,
+			"container shop: CrashLoopBackOff (last: Error, exit code 3)"},
+		"no room":   {nil, `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/3 nodes are available"}]}`, 0, "Unschedulable: 0/3 nodes are available"},
+		"probe":     {nil, `{"phase":"Running","conditions":[{"type":"Ready","status":"False","reason":"ContainersNotReady","message":"containers with unready status: [shop]"}]}`, 0, "its readiness probe has not passed: containers with unready status: [shop]"},
+		"no reason": {nil, `{"phase":"Pending"}`, 0, "3 of 8 replicas are available"},
+		"quota": {func(o map[string]any) {
+			set(o, "conditions", []any{map[string]any{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: cpu"}})
+		}, "{}", 0, "3 of 8 replicas are available: exceeded quota: cpu"},
+		"not seen":    {func(o map[string]any) { set(o, "observedGeneration", 0.0) }, "{}", 0, "its controller has seen generation 0 of 2"},
+		"old pods":    {func(o map[string]any) { set(o, "replicas", 10.0) }, "{}", 0, "2 of its 10 replicas are of a former version"},
+		"not updated": {func(o map[string]any) { set(o, "updatedReplicas", 2.0) }, "{}", 0, "2 of 8 replicas are of this version"},
+		"scaled down": {func(o map[string]any) { o["spec"].(map[string]any)["replicas"] = 4.0 }, "{}", 0, "it is scaled to 4, the share takes 8"},
+		"given up": {func(o map[string]any) {
+			set(o, "conditions", []any{map[string]any{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}})
+		}, "{}", providers.Invalid, "kubernetes: see slot b ready: Deployment/shop-b: 3 of 8 replicas are available, and its progressDeadlineSeconds are over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := slotWorld(t)
+			call := deploySlot(t, w, state.SlotB, "2.0", false)
+			w.Create(pod(tt.pod))
+			w.Status(deployments+"shop-b", func(o map[string]any) {
+				o["metadata"].(map[string]any)["generation"] = 2.0
+				kubetest.SetReplicas(o, 3)
+				if tt.change != nil {
+					tt.change(o)
+				}
+			})
+			ok, reason, err := w.bundle(t).Ready.Ready(t.Context(), call, 100)
+			if err != nil {
+				reason = err.Error()
+			}
+			if ok || providers.KindOf(err) != tt.kind || !strings.Contains(reason, tt.words) {
+				t.Errorf("%v %q %v, want %q", ok, reason, err, tt.words)
+			}
+		})
+	}
+	w := slotWorld(t)
+	call := deploySlot(t, w, state.SlotB, "2.0", false)
+	w.Status(deployments+"shop-b", func(o map[string]any) { kubetest.SetReplicas(o, 3) })
+	w.Deny(func(verb, resource string) bool { return resource == "pods" })
+	ok, reason, err := w.bundle(t).Ready.Ready(t.Context(), call, 100)
+	if ok || err != nil || !strings.Contains(reason, "3 of 8 replicas are available: its pods cannot be listed, list pods") {
+		t.Errorf("pods that may not be listed: %v %q %v", ok, reason, err)
+	}
+}
+
+// TestAdopted: a slot that served before manent came is what it is; neither
+// a return nor a share needs more of it.
+func TestAdopted(t *testing.T) {
+	adopted := plugin.Call{Slot: state.SlotA}
+	w := slotWorld(t)
+	b := w.bundle(t)
+	if ok, reason, err := b.Ready.Ready(t.Context(), adopted, 100); !ok || err != nil {
+		t.Errorf("by another name: %v %q %v", ok, reason, err)
+	}
+	if err := b.Scaler.Scale(t.Context(), adopted, 100); err != nil {
+		t.Error(err)
+	}
+	deploySlot(t, w, state.SlotA, "1.0", true) // one replica, of 8 in the manifests
+	if err := b.Scaler.Scale(t.Context(), adopted, 100); err != nil || w.replicas(t, "shop-a") != 1.0 {
+		t.Errorf("%v replicas, %v", w.replicas(t, "shop-a"), err)
+	}
+	if ok, reason, err := b.Ready.Ready(t.Context(), adopted, 100); !ok || err != nil {
+		t.Errorf("with one replica: %v %q %v", ok, reason, err)
+	}
+	w.Status(deployments+"shop-a", func(o map[string]any) { kubetest.SetReplicas(o, 0) })
+	if ok, _, err := b.Ready.Ready(t.Context(), adopted, 100); ok || err != nil {
+		t.Errorf("with none available: %v %v", ok, err)
+	}
+	if err := b.Scaler.Retire(t.Context(), adopted); err != nil || w.replicas(t, "shop-a") != 0.0 {
+		t.Errorf("retired: %v replicas, %v", w.replicas(t, "shop-a"), err)
+	}
+	w.add(t, "kind: nonsense")
+	if ok, reason, err := w.bundle(t).Ready.Ready(t.Context(), adopted, 100); !ok || err != nil {
+		t.Errorf("manifests that are wrong hold a return up: %v %q %v", ok, reason, err)
+	}
+	if err := w.bundle(t).Scaler.Retire(t.Context(), adopted); err == nil {
+		t.Error("retired what nobody knows")
+	}
+}
+
+// TestHostileState: who can write the state cannot name other objects.
+func TestHostileState(t *testing.T) {
+	for _, ref := range []state.Ref{
+		{"workloads": "[", "namespace": "shop"},
+		{"workloads": "[]", "namespace": "shop"},
+		{"workloads": `[{"kind":"Secret","name":"x","replicas":1}]`, "namespace": "shop"},
+		{"workloads": `[{"kind":"Deployment","name":"../x","replicas":1}]`, "namespace": "shop"},
+		{"workloads": `[{"kind":"Deployment","name":"x","replicas":0}]`, "namespace": "shop"},
+		{"workloads": `[{"kind":"Deployment","name":"x","replicas":1}]`, "namespace": "kube-system"},
+	} {
+		w := slotWorld(t)
+		err := w.bundle(t).Scaler.Retire(t.Context(), plugin.Call{Slot: state.SlotB, Release: state.Release{Ref: ref}})
+		want(t, err, providers.Invalid, "find slot b")
+	}
+}
+
+func TestFindings(t *testing.T) {
+	w := slotWorld(t)
+	w.Edit(routes+"api", "argocd-controller", func(o map[string]any) { setWeights(o, "rules", "backendRefs", 90, 10) })
+	got := w.bundle(t).Findings(t.Context())
+	if len(got) != 3 || got[0].Name != "rights" || got[1].Warn || !got[2].Warn {
+		t.Fatalf("%+v", got)
+	}
+	for _, rule := range []string{
+		`{apiGroups: ["gateway.networking.k8s.io"], resources: ["httproutes"], verbs: [get, patch], resourceNames: [web, api]}`,
+		`{apiGroups: [""], resources: ["configmaps"], verbs: [create, patch], resourceNames: [shop-config-a, shop-config-b]}`,
+		`{apiGroups: ["apps"], resources: ["deployments"], verbs: [get, create, patch], resourceNames: [shop-a, shop-b]}`,
+		`{apiGroups: ["apps"], resources: ["deployments/scale"], verbs: [patch], resourceNames: [shop-a, shop-b]}`,
+	} {
+		if !strings.Contains(got[0].Text, "\n  - "+rule) {
+			t.Errorf("lacks %s:\n%s", rule, got[0].Text)
+		}
+	}
+	if !strings.Contains(got[2].Text, "argocd-controller holds the rules of api") || !strings.Contains(got[2].Hint, "RespectIgnoreDifferences") {
+		t.Errorf("%+v", got[2])
+	}
+	w.add(t, "kind: [")
+	if got := w.bundle(t).Findings(t.Context()); providers.KindOf(got[0].Err) != providers.Invalid || got[0].Err == nil {
+		t.Errorf("%+v", got[0])
 	}
 }
 
