@@ -36,6 +36,9 @@ type PluginEntry struct {
 	Entry
 	Scales bool          // it can change a slot's capacity, with settings that make it do so
 	Router *RouterTraits // it brings its own router; nil for none
+	// InPlace says that it updates the targets of a slot, so that both slots
+	// need some.
+	InPlace bool
 	// ScalesWith says whether it can with these settings; nil when it always can.
 	ScalesWith func(settings map[string]any) bool
 	// RouterWith gives the traits of its router with these settings, nil for
@@ -117,8 +120,8 @@ func knownPlugins() []PluginEntry {
 	open := &RouterTraits{Conditional: true}
 	return []PluginEntry{
 		{Entry: Entry{Name: "exec"}},
-		{Entry: Entry{Name: "remote-copy"}},
-		{Entry: Entry{Name: "container"}},
+		{Entry: Entry{Name: "remote-copy"}, InPlace: true},
+		{Entry: Entry{Name: "container"}, InPlace: true},
 		{Entry: Entry{Name: "kubernetes"}, Scales: true, Router: &RouterTraits{Conditional: true, Testers: "header"}},
 		{Entry: Entry{Name: "lambda"}, Router: open},
 		{Entry: Entry{Name: "cloudrun"}, Router: &RouterTraits{Step: 1, Conditional: true, Testers: "tag"}},

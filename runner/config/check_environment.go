@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/manent/action/providers"
@@ -80,6 +81,25 @@ func (c *checker) plugin() {
 		return
 	}
 	known(c, c.cat.Plugins, "plugin", c.cfg.Plugin.Name, "plugin.name")
+	if e, ok := Lookup(c.cat.Plugins, c.cfg.Plugin.Name); ok && e.InPlace && c.cfg.Rollout.Strategy == "traffic" {
+		c.inPlace()
+	}
+}
+
+// inPlace checks that both slots have targets. A router on targets says so
+// itself, and what is wrong with single labels is said with the targets.
+func (c *checker) inPlace() {
+	if r := c.cfg.Traffic.Router; r != nil {
+		if e, ok := Lookup(c.cat.Routers, r.Provider); ok && e.OnTargets {
+			return
+		}
+	}
+	for _, slot := range []string{"a", "b"} {
+		if !slices.ContainsFunc(c.cfg.Targets, func(t Target) bool { return t.Labels["slot"] == slot }) {
+			c.wrong("targets", fmt.Sprintf("give the label slot: %s to the targets of that slot", slot),
+				"no target has the label slot: %s, and plugin %s updates the targets of one slot", slot, c.cfg.Plugin.Name)
+		}
+	}
 }
 
 func (c *checker) commands() {

@@ -4,12 +4,14 @@ import (
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/exec"
 	"github.com/manent/action/providers/plugin/external"
+	"github.com/manent/action/providers/plugin/remotecopy"
 )
 
 // Plugins are the plugins of this build.
 func Plugins() []plugin.Spec {
 	return []plugin.Spec{
 		exec.Spec(),
+		remotecopy.Spec(),
 		external.Spec(),
 	}
 }

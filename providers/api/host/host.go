@@ -8,9 +8,11 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"regexp"
@@ -47,6 +49,15 @@ type Host interface {
 type Command struct {
 	Args  []string // program and arguments, at least one
 	Stdin []byte
+	Input io.Reader // instead of Stdin, for what is too much to hold; read until its end, an error or that of the program
+}
+
+// input is what the program reads.
+func (c Command) input() io.Reader {
+	if c.Input != nil {
+		return c.Input
+	}
+	return bytes.NewReader(c.Stdin)
 }
 
 // Result is what a program left.

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -28,7 +27,7 @@ func (Local) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	var stdout, stderr limited
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.input(), &stdout, &stderr
 	detach(cmd)
 	cmd.WaitDelay = grace
 	err := cmd.Run()

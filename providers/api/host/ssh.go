@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +143,7 @@ func (r *remote) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	defer func() { _ = session.Close() }()
 	var stdout, stderr limited
-	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(c.Stdin), &stdout, &stderr
+	session.Stdin, session.Stdout, session.Stderr = c.input(), &stdout, &stderr
 	stop := context.AfterFunc(ctx, func() { r.abandon(session) })
 	defer stop()
 	err = session.Run(Quote(c.Args...))
