@@ -103,6 +103,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		root := a.root()
 		root.SetArgs(args)
 		if err := root.ExecuteContext(ctx); err != nil {
+			a.announce(ctx, view{}, err)
 			return a.show("", view{}, err)
 		}
 		return a.code
@@ -248,6 +249,9 @@ func (a *app) verb(cmd *cobra.Command, do func(ctx context.Context, args []strin
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := do(cmd.Context(), args)
+		if a.acts || err != nil {
+			a.announce(cmd.Context(), v, err)
+		}
 		_, name, _ := strings.Cut(cmd.CommandPath(), " ") // "generate github"
 		a.code = a.show(name, v, err)
 		return nil

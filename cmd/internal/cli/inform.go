@@ -44,12 +44,16 @@ type drive struct {
 func (a *app) acting(cmd *cobra.Command, do func(ctx context.Context, args []string) (view, error)) *cobra.Command {
 	return a.verb(cmd, func(ctx context.Context, args []string) (view, error) {
 		a.acts = true
-		v, err := do(ctx, args)
-		if bad := a.inform(ctx, v, err); bad != nil {
-			a.worry(bad)
-		}
-		return v, err
+		return do(ctx, args)
 	})
+}
+
+// announce informs of a call that acts, and of every one that ends with an
+// error, and shows what did not work about that.
+func (a *app) announce(ctx context.Context, v view, failed error) {
+	if bad := a.inform(ctx, v, failed); bad != nil {
+		a.worry(bad)
+	}
 }
 
 // inform tells the platform how a call ended. Nothing of it changes how: what
