@@ -63,7 +63,7 @@ func Open(env providers.Env, s Settings) (*Program, error) {
 		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
 	p := &Program{Settings: s, Client: api.New(api.Options{
-		Provider: name, Command: s.Command, Dir: env.Dir, Env: s.environ(env.Getenv), Settings: s.Settings,
+		Provider: name, Command: s.Command, Dir: env.Dir, Env: s.variables().Environ(env.Getenv), Settings: s.Settings,
 		Targets: targetsOf(env.Targets), Redactor: env.Redactor, Secrets: s.secrets(env),
 	})}
 	if env.Log != nil {

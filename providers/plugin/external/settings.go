@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,8 +32,6 @@ type Settings struct {
 	PinnedFor    time.Duration                  `name:"pinned_for" default:"0s" help:"of the router: clients stay this long on their slot; a retirement waits for them"`
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // used are the capabilities that a plugin's settings may declare.
 func used() []string { return []string{api.Deploys, api.Slots, api.Scales, api.Routes} }
 
@@ -59,48 +56,18 @@ func (s Settings) check() error {
 	if !s.has(api.Deploys) && !s.has(api.Routes) {
 		return fmt.Errorf("capabilities is %v, expected at least %s or %s", s.Capabilities, api.Deploys, api.Routes)
 	}
-	return s.checkVariables()
+	return s.variables().Check()
 }
 
-func (s Settings) checkVariables() error {
-	names := slices.Concat(slices.Collect(maps.Keys(s.Env)), s.Inherit)
+func (s Settings) variables() api.Variables {
+	v := api.Variables{Set: s.Env, Inherit: s.Inherit}
 	if s.SecretsIn == "environment" {
-		names = slices.AppendSeq(names, maps.Keys(s.Secrets))
+		v.Secrets = slices.Collect(maps.Keys(s.Secrets))
 	}
-	slices.Sort(names)
-	for i, name := range names {
-		inherited := slices.Contains(s.Inherit, name) && strings.HasPrefix(name, "MANENT_RUN_")
-		switch {
-		case !variable.MatchString(name) || strings.HasPrefix(name, "MANENT_") && !inherited:
-			return fmt.Errorf("variable %q, expected letters, digits and _, and none of manent's own", name)
-		case i > 0 && names[i-1] == name:
-			return fmt.Errorf("variable %s is given twice", name)
-		case strings.Contains(s.Env[name], "\x00"):
-			return fmt.Errorf("the value of variable %s has a zero byte", name)
-		}
-	}
-	return nil
+	return v
 }
 
 func (s Settings) has(capability string) bool { return slices.Contains(s.Capabilities, capability) }
-
-// environ is what the program gets of manent's environment, and what is
-// configured.
-func (s Settings) environ(getenv func(string) string) []string {
-	out := []string{}
-	for _, name := range slices.Concat([]string{"PATH", "HOME", "TMPDIR", "LANG", "SystemRoot", "TEMP"}, s.Inherit) {
-		if _, own := s.Env[name]; own || getenv == nil {
-			continue
-		}
-		if value := getenv(name); value != "" {
-			out = append(out, name+"="+value)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		out = append(out, name+"="+s.Env[name])
-	}
-	return out
-}
 
 // secrets resolves the secrets for one request.
 func (s Settings) secrets(env providers.Env) func(context.Context) (map[string]string, []string, error) {
