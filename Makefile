@@ -27,9 +27,9 @@ CYCLONEDX_VERSION := v1.10.0
 # -update write them.
 GENERATED ?= $$({ git grep -l --untracked '^func TestGenerated' -- '*_test.go' || true; } | xargs -r -n1 dirname | sort -u | sed 's,^,./,')
 
-# Packages whose tests are long: under the race detector they take a sample of
-# their tables (their *_race_test.go say which), so all of it runs without too.
-WHOLE := ./analysis ./cmd/manent ./runner ./runner/simulate
+# Packages with long tests. Under the race detector they run a part of them,
+# which their *_race_test.go say; here all of it.
+WHOLE := ./analysis/... ./cmd/manent ./runner ./runner/gate ./runner/simulate ./state/checkpoint
 
 # The stripped binary must not be larger, in bytes.
 MAX_BINARY := 40000000

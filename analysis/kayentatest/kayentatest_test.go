@@ -79,7 +79,7 @@ func TestOperatingCharacteristics(t *testing.T) {
 		return func(g *rand.Rand) ([]float64, []float64) { return sparse(g, 60, chance), make([]float64, 60) }
 	}
 	high, failed := []kayentatest.Class{kayentatest.High}, []kayentatest.Class{kayentatest.High, kayentatest.Low}
-	for _, c := range []struct {
+	for _, c := range few([]struct {
 		name    string
 		trials  int
 		draw    draw
@@ -110,7 +110,8 @@ func TestOperatingCharacteristics(t *testing.T) {
 		{"errors in 50 % of the minutes", 500, errors(0.5), high, 0.29, 0.06},
 		{"errors in 60 % of the minutes", 500, errors(0.6), high, 0.47, 0.05},
 		{"errors in 70 % of the minutes", 500, errors(0.7), high, 0.94, 0.04},
-	} {
+	}) {
+
 		got := part(c.trials, c.draw, c.classes...)
 		t.Logf("%-40s %.4f, described %.4f", c.name, got, c.want)
 		if math.Abs(got-c.want) > c.margin {
