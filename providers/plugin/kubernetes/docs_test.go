@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/manent/action/providers/plugin/kubernetes/deploy"
 )
 
 // TestDocs holds the Roles of the page to what manent asks for. That they
@@ -21,6 +23,10 @@ func TestDocs(t *testing.T) {
 		if !strings.Contains(string(page), rules) {
 			t.Errorf("docs/kubernetes.md lacks the rules\n%s", rules)
 		}
+	}
+	rules, _, err := slotWorld(t).bundle(t).Deployer.(*deploy.Deployer).Rules()
+	if text := "```yaml\n- " + strings.Join(rules, "\n- ") + "\n```"; err != nil || !strings.Contains(string(page), text) {
+		t.Errorf("docs/kubernetes.md lacks the rules (%v)\n%s", err, text)
 	}
 	for _, field := range Spec().Fields {
 		if field.Help == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/manifest"
+	"github.com/manent/action/providers/api/kubernetes/workload"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/state"
 )
@@ -151,7 +152,7 @@ func (d *Deployer) left(ctx context.Context, call plugin.Call, set manifest.Set,
 	k, _ := manifest.KindOf(kind)
 	selector := fmt.Sprintf("%s=%s,%s=%s", manifest.LabelService, d.Service, manifest.LabelTrack, call.Slot)
 	err := d.Client.List(ctx, k.GroupVersionResource, namespace, selector, func(o *unstructured.Unstructured) bool {
-		if !keep[kind+"/"+o.GetName()] && (k.Group != "apps" || replicas(o) > 0) {
+		if !keep[kind+"/"+o.GetName()] && (k.Group != "apps" || workload.Replicas(o) > 0) {
 			out = append(out, o.GetName())
 		}
 		return true

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"math"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/manifest"
 	"github.com/manent/action/providers/api/kubernetes/patch"
+	"github.com/manent/action/providers/api/kubernetes/workload"
 	"github.com/manent/action/providers/plugin"
 )
 
@@ -107,7 +106,7 @@ func (d *Deployer) size(ctx context.Context, call plugin.Call, w manifest.Worklo
 	if err != nil {
 		return err
 	}
-	now := replicas(found)
+	now := workload.Replicas(found)
 	if now == n || now > n && (onlyAdd || w.Scaler != "") {
 		return nil
 	}
@@ -128,7 +127,7 @@ func (d *Deployer) floor(ctx context.Context, call plugin.Call, w manifest.Workl
 	if err != nil {
 		return err
 	}
-	now := number(found, 1, "spec", "minReplicas")
+	now := workload.Number(found, 1, "spec", "minReplicas")
 	if now == n || now > n && onlyAdd {
 		return nil
 	}
@@ -153,7 +152,7 @@ func (d *Deployer) Retire(ctx context.Context, call plugin.Call) error {
 			say(call, "%s is not there any more", w)
 			continue
 		}
-		if err == nil && replicas(found) > 0 {
+		if err == nil && workload.Replicas(found) > 0 {
 			err = d.Client.Scale(ctx, ref, 0)
 		}
 		if err != nil {
@@ -162,15 +161,4 @@ func (d *Deployer) Retire(ctx context.Context, call plugin.Call) error {
 		say(call, "%s has 0 replicas", w)
 	}
 	return nil
-}
-
-func replicas(o *unstructured.Unstructured) int { return number(o, 1, "spec", "replicas") }
-
-// number is one of an object, or what it means that it is not there.
-func number(o *unstructured.Unstructured, otherwise int, path ...string) int {
-	n, found, err := unstructured.NestedInt64(o.Object, path...)
-	if !found || err != nil {
-		return otherwise
-	}
-	return int(n)
 }
