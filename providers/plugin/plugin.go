@@ -77,5 +77,6 @@ func (b Bundle) Traits() Traits { return Traits{Router: b.Router != nil, Scales:
 // Spec describes one plugin.
 type Spec struct {
 	providers.Spec[Bundle]
-	Traits Traits
+	Traits  Traits
+	Routers []router.Entry // the routers that it can bring, for documentation
 }

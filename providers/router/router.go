@@ -107,25 +107,6 @@ type Sticky interface {
 	PinnedFor() time.Duration
 }
 
-// Traits say what a router can do, for plan, validate and documentation.
-type Traits struct {
-	Unit        string  // what is written: "percent", "weight 0–256"
-	Step        float64 // smallest difference of share in percentage points; 0 = depends on the servers
-	Conditional bool    // the system itself refuses a stale write; else a race window is left
-	Testers     string  // "header", "tag" or ""
-	OnTargets   bool    // the slots are groups of the environment's targets
-
-	// Instead are settings that say where the slots are instead: with one of
-	// them the slots are not groups of targets.
-	Instead []string
-}
-
-// Spec describes one router.
-type Spec struct {
-	providers.Spec[Router]
-	Traits Traits
-}
-
 // ErrDrifted wraps a Conflict with what was found instead.
 type ErrDrifted struct {
 	Part string

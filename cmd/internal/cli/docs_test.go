@@ -28,6 +28,7 @@ func TestGenerated(t *testing.T) {
 		"cli.md":           func(_ *testing.T, a *app) string { return cliPage(a.root()) },
 		"json.md":          jsonPage,
 		"gate.md":          func(*testing.T, *app) string { return gatePage() },
+		"routers.md":       func(*testing.T, *app) string { return routersPage() },
 	}
 	for name, page := range pages {
 		t.Run(name, func(t *testing.T) {

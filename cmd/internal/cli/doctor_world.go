@@ -88,6 +88,7 @@ func checkRouter(ctx context.Context, c *checks, cfg config.Config, w runner.Wor
 	checkInForce(ctx, c, r, seen)
 	checkWeights(c, doc, seen)
 	checkShares(c, cfg, r, seen)
+	checkOthers(c, cfg, w.Traits.Notes, seen)
 	if w.Traits.Conditional {
 		c.ok("stale write", "the router refuses a write based on old weights")
 	} else {

@@ -19,3 +19,15 @@ func Routers() []router.Spec {
 		f5.Spec(),
 	}
 }
+
+// RouterEntries are the routers of this build and those that its plugins bring.
+func RouterEntries() []router.Entry {
+	var out []router.Entry
+	for _, s := range Routers() {
+		out = append(out, router.Entry{Name: s.Name, Unproven: s.Unproven, Traits: s.Traits})
+	}
+	for _, p := range Plugins() {
+		out = append(out, p.Routers...)
+	}
+	return out
+}

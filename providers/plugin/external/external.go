@@ -40,7 +40,8 @@ func Spec() plugin.Spec {
 			}
 			return p.Bundle(), nil
 		}),
-		Traits: plugin.Traits{Router: true, Scales: true},
+		Traits:  plugin.Traits{Router: true, Scales: true},
+		Routers: []router.Entry{{Name: name, Traits: router.Traits{Unit: "what the program says in `unit`", Notes: notes()}}},
 	}
 }
 
@@ -111,7 +112,7 @@ func (s Settings) RouterTraits() router.Traits {
 	if s.Plans {
 		step = 0
 	}
-	return router.Traits{Unit: s.Unit, Step: step, Conditional: s.Conditional, Testers: s.Testers}
+	return router.Traits{Unit: s.Unit, Step: step, Conditional: s.Conditional, Testers: s.Testers, Notes: notes()}
 }
 
 // ask sends a request to a program that is what the settings say.

@@ -22,7 +22,7 @@ const name = "kubernetes"
 func Spec() plugin.Spec {
 	s := providers.Define(name, "Kubernetes: applies a slot's manifests, and moves traffic by Gateway API or Istio.", build)
 	s.Unproven = "Istio's own control plane and proxies, and pods: tests ran on a real API server with its definitions, without kubelet or controllers of workloads"
-	return plugin.Spec{Spec: s, Traits: plugin.Traits{Router: true, Scales: true}}
+	return plugin.Spec{Spec: s, Traits: plugin.Traits{Router: true, Scales: true}, Routers: routers()}
 }
 
 func build(env providers.Env, s Settings) (plugin.Bundle, error) {
@@ -53,7 +53,7 @@ func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundl
 		bundle.Deployer, bundle.Ready, bundle.Scaler = d, d, d
 	}
 	bundle.Findings = func(ctx context.Context) []plugin.Finding {
-		return append([]plugin.Finding{s.rights(d)}, beside(ctx, route)...)
+		return append([]plugin.Finding{s.rights(d)}, beside(ctx, route, bundle.RouterTraits.Notes)...)
 	}
 	return bundle, nil
 }

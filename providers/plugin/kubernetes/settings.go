@@ -67,9 +67,9 @@ func (s Settings) routes() []string { return append(slices.Clone(s.HTTPRoutes), 
 // has no decimals.
 func (s Settings) Traits() router.Traits {
 	if len(s.HTTPRoutes) > 0 {
-		return router.Traits{Unit: "weight, 100 together; 10000 for a share with decimals", Step: 0.01, Conditional: true, Testers: "header"}
+		return router.Traits{Unit: "weight, 100 together; 10000 for a share with decimals", Step: 0.01, Conditional: true, Testers: "header", Notes: gatewayNotes()}
 	}
-	return router.Traits{Unit: "weight, 100 together", Step: 1, Conditional: true, Testers: "header"}
+	return router.Traits{Unit: "weight, 100 together", Step: 1, Conditional: true, Testers: "header", Notes: istioNotes()}
 }
 
 // Role is what manent needs to be allowed, as rules of a Role for each

@@ -52,7 +52,7 @@ type Settings struct {
 func Spec() router.Spec {
 	return router.Spec{
 		Spec:   spec(),
-		Traits: router.Traits{Unit: "ratio 1–100, disabled at 0", Conditional: false, OnTargets: true},
+		Traits: router.Traits{Unit: "ratio 1–100, disabled at 0", Conditional: false, OnTargets: true, Notes: notes()},
 	}
 }
 

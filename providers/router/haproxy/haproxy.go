@@ -52,7 +52,7 @@ type Settings struct {
 func Spec() router.Spec {
 	return router.Spec{
 		Spec:   spec(),
-		Traits: router.Traits{Unit: "weight 0–256", Conditional: true, OnTargets: true},
+		Traits: router.Traits{Unit: "weight 0–256", Conditional: true, OnTargets: true, Notes: notes()},
 	}
 }
 

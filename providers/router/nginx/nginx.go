@@ -67,7 +67,7 @@ func Spec() router.Spec {
 		Spec: spec(),
 		Traits: router.Traits{
 			Unit: "percent", Step: step, Conditional: true, Testers: "header",
-			OnTargets: true, Instead: []string{"slot_a", "slot_b"},
+			OnTargets: true, Instead: []string{"slot_a", "slot_b"}, Notes: notes(),
 		},
 	}
 }

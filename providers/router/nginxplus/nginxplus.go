@@ -61,7 +61,7 @@ func Spec() router.Spec {
 	s.Unproven = "tests ran on a stand-in made from the published description of the API, version 9"
 	return router.Spec{
 		Spec:   s,
-		Traits: router.Traits{Unit: "weight 1–256 per server, 0 drains", OnTargets: true},
+		Traits: router.Traits{Unit: "weight 1–256 per server, 0 drains", OnTargets: true, Notes: notes()},
 	}
 }
 

@@ -41,7 +41,7 @@ func Spec() router.Spec {
 		Spec: providers.Define(name, "manent's own reverse proxy, by its admin interface", func(_ providers.Env, s Settings) (router.Router, error) {
 			return New(s, httpx.Options{})
 		}),
-		Traits: router.Traits{Unit: "percent, in steps of 0.01", Step: step, Conditional: true, Testers: "header"},
+		Traits: router.Traits{Unit: "percent, in steps of 0.01", Step: step, Conditional: true, Testers: "header", Notes: notes()},
 	}
 }
 
