@@ -4,6 +4,7 @@ import (
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/exec"
 	"github.com/manent/action/providers/plugin/external"
+	"github.com/manent/action/providers/plugin/kubernetes"
 	"github.com/manent/action/providers/plugin/remotecopy"
 )
 
@@ -13,5 +14,6 @@ func Plugins() []plugin.Spec {
 		exec.Spec(),
 		remotecopy.Spec(),
 		external.Spec(),
+		kubernetes.Spec(),
 	}
 }
