@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -188,20 +189,23 @@ func secretsOf(cfg config.Config) (all, state []string) {
 	return append(all, state...), state
 }
 
-// views are all environments, which must not get in each other's way.
-func views(envs []Environment, bad func(string) string) ([]view, error) {
+// views are all environments, which must not get in each other's way, nor in
+// that of files that all of them share: taken has those by what stands between
+// manent- and .yml.
+func views(envs []Environment, bad func(string) string, taken map[string]string) ([]view, error) {
 	if len(envs) == 0 {
 		return nil, &Error{Reason: "there is no environment to generate for"}
 	}
 	var all []view
 	seen := map[string]string{}
+	maps.Copy(seen, taken)
 	for _, e := range envs {
 		v, err := viewOf(e, bad)
 		if err != nil {
 			return nil, err
 		}
 		if other, ok := seen[strings.ToLower(v.Slug)]; ok {
-			return nil, &Error{Reason: fmt.Sprintf("%s and %s would both be manent-%s.yml", other, e.File, v.Slug), Hint: "give their applications different names"}
+			return nil, &Error{Reason: fmt.Sprintf("%s and %s would both be manent-%s.yml", other, e.File, v.Slug), Hint: "give their applications different names, or this one another"}
 		}
 		seen[strings.ToLower(v.Slug)] = e.File
 		all = append(all, v)

@@ -54,7 +54,7 @@ func GitHub(envs []Environment, o GitHubOptions) ([]File, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	all, err := views(envs, oddOnGitHub)
+	all, err := gitHubViews(envs)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,15 @@ func GitHub(envs []Environment, o GitHubOptions) ([]File, error) {
 		return nil, err
 	}
 	return files, add(RetireFile, "github-retire.tmpl", page{Digest: together(all)})
+}
+
+// gitHubViews are environments whose workflows stand beside the shared ones.
+func gitHubViews(envs []Environment) ([]view, error) {
+	taken := map[string]string{}
+	for _, file := range []string{DecideFile, RetireFile} {
+		taken[strings.TrimSuffix(strings.TrimPrefix(file, "manent-"), ".yml")] = "the workflow of all environments"
+	}
+	return views(envs, oddOnGitHub, taken)
 }
 
 func (o GitHubOptions) check() error {

@@ -38,7 +38,7 @@ func GitLab(envs []Environment, o GitLabOptions) ([]File, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	all, err := views(envs, oddOnGitLab)
+	all, err := views(envs, oddOnGitLab, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ type GitLabNeeds struct {
 // GitHubNeeds are the environments that the workflows of environments name. In
 // mode dispatch, which goes with rollout.wait: resume, nobody reviews.
 func GitHubNeeds(envs []Environment) ([]Needed, error) {
-	all, err := views(envs, oddOnGitHub)
+	all, err := gitHubViews(envs)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func GitHubNeeds(envs []Environment) ([]Needed, error) {
 
 // GitLabNeedsOf are what the pipelines of environments rely on.
 func GitLabNeedsOf(envs []Environment) (GitLabNeeds, error) {
-	all, err := views(envs, oddOnGitLab)
+	all, err := views(envs, oddOnGitLab, nil)
 	if err != nil {
 		return GitLabNeeds{}, err
 	}

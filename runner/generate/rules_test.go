@@ -326,6 +326,38 @@ func faithful(t *testing.T, env Environment, files []File) {
 	}
 }
 
+// named gives an environment another name.
+func named(application, environment string) func(*config.Config) {
+	return func(c *config.Config) { c.Application, c.Environment = application, environment }
+}
+
+// TestOneFileEach: no file of a call is written over by another of its files.
+func TestOneFileEach(t *testing.T) {
+	envs := []Environment{read(t, "canary", nil), read(t, "canary", named("traffic", "retired")), read(t, "canary", named("decide", "x")), read(t, "canary", named("shop", "prod.rollout"))}
+	files, err := GitHub(envs, githubOptions(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := GitLab(append(envs, read(t, "canary", named("traffic", "retire"))), gitlabOptions(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range append(files, more...) {
+		if path := strings.ToLower(f.Path); seen[path] {
+			t.Errorf("%s is there twice", f.Path)
+		} else {
+			seen[path] = true
+		}
+	}
+	if len(seen) != 4+2+5*2 {
+		t.Errorf("%d files", len(seen))
+	}
+	if _, err := GitHubNeeds([]Environment{read(t, "canary", named("traffic", "retire"))}); err == nil {
+		t.Error("setup takes an environment that nothing can be generated for")
+	}
+}
+
 // TestRefused: what cannot be generated is refused with a reason.
 func TestRefused(t *testing.T) {
 	canary := read(t, "canary", nil)
@@ -345,6 +377,8 @@ func TestRefused(t *testing.T) {
 		{"dispatch needs resume", []Environment{canary}, func(o *GitHubOptions) { o.Mode = Dispatch }, "rollout.wait is run"},
 		{"resume needs dispatch", []Environment{read(t, "canary", byResume)}, nil, "rollout.wait is resume"},
 		{"two of one name", []Environment{canary, canary}, nil, "would both be manent-shop-prod.yml"},
+		{"the shared schedule's name", []Environment{canary, read(t, "canary", named("traffic", "retire"))}, nil, "the workflow of all environments and envconfig/shop/traffic/retire.yml would both be manent-traffic-retire.yml"},
+		{"the shared schedule's name on some disks", []Environment{read(t, "canary", named("Traffic", "Retire"))}, nil, "would both be manent-Traffic-Retire.yml"},
 		{"none", nil, nil, "no environment"},
 		{"weeks in jobs of hours", []Environment{read(t, "canary", func(c *config.Config) {
 			c.Rollout.Traffic.Bake = config.Duration(10 * 24 * time.Hour)
