@@ -136,7 +136,7 @@ type providerKind struct {
 func providerKinds(cat Catalog) []providerKind {
 	return []providerKind{
 		{"Plugins", "`plugin.name`, with settings in `plugin.settings`.", common(cat.Plugins)},
-		{"Routers", "`traffic.router.provider`, with settings in `traffic.router.settings`.", common(cat.Routers)},
+		{"Routers", "`traffic.router.provider`, with settings in `traffic.router.settings`. What each can do is in [routers.md](routers.md).", common(cat.Routers)},
 		{"Pools", "`traffic.pool.provider`, with settings in `traffic.pool.settings`.", cat.Pools},
 		{"Metric systems", "`provider` of a metric, with settings in `rollout.providers.<name>`.", common(cat.Metrics)},
 		{"Secrets", "The scheme of `secrets[].ref`, before the colon.", cat.Secrets},

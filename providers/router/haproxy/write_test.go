@@ -61,7 +61,7 @@ func TestReloadPending(t *testing.T) {
 	r := w.router(t)
 	seen := read(t, r)
 	want := plan(t, r, 100, seen)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	receipt, err := r.Write(ctx, candidateB(), want, seen)
 	wantKind(t, err, providers.Unknown, "reload 2026-11-30-1: it has not ended yet, the rest is not written")

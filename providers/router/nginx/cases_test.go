@@ -379,12 +379,12 @@ func TestTargetFirst(t *testing.T) {
 
 // The testers' entry is proven before anybody relies on it.
 func TestTargetWaits(t *testing.T) {
-	s := settings(split.Hashed, map[string]any{"timeout": "150ms"})
+	s := settings(split.Hashed, map[string]any{"timeout": "2s"})
 	w := newWorld(initial(t, s), "lb1", "lb2")
 	r := w.router(t, s)
 	w.nginx["lb1"].held = true
 	_, err := r.Target(t.Context(), candidateB(), state.SlotB, router.Match{Value: "always"}, true)
-	wantKind(t, err, providers.Unknown, "the workers do not serve it yet: no answer within 150ms")
+	wantKind(t, err, providers.Unknown, "the workers do not serve it yet: no answer within 2s")
 	w.nginx["lb1"].release()
 	if _, err = r.Target(t.Context(), candidateB(), state.SlotB, router.Match{Value: "always"}, true); err != nil {
 		t.Error(err)
