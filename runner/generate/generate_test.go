@@ -2,11 +2,14 @@ package generate
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/runner/plan"
@@ -167,6 +170,20 @@ func TestConfigurations(t *testing.T) {
 			if got := Configurations(f.Text); len(got) != want || !strings.HasPrefix(got[0], "envconfig/shop/") {
 				t.Errorf("%s of %s is about %q, expected %d", f.Path, name, got, want)
 			}
+		}
+	}
+	odd := []string{"a,b/prod.yml", "c,", " d.yml", "e.yml ", ",f", "g ,h "}
+	var envs []Environment
+	for i, file := range odd {
+		envs = append(envs, at(read(t, "canary", named("shop", fmt.Sprintf("e%d", i))), file))
+	}
+	files, err := GitHub(envs, githubOptions(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ends := range []string{"\n", "\r\n"} {
+		if diff := cmp.Diff(odd, Configurations(strings.ReplaceAll(files[0].Text, "\n", ends))); diff != "" {
+			t.Error(diff)
 		}
 	}
 	for _, text := range []string{"", mark, mark + "\nname: x\n# Configuration: a.yml\n", "# Configuration: a.yml\n"} {

@@ -331,6 +331,12 @@ func named(application, environment string) func(*config.Config) {
 	return func(c *config.Config) { c.Application, c.Environment = application, environment }
 }
 
+// at is an environment whose configuration is elsewhere.
+func at(e Environment, file string) Environment {
+	e.File = file
+	return e
+}
+
 // TestOneFileEach: no file of a call is written over by another of its files.
 func TestOneFileEach(t *testing.T) {
 	envs := []Environment{read(t, "canary", nil), read(t, "canary", named("traffic", "retired")), read(t, "canary", named("decide", "x")), read(t, "canary", named("shop", "prod.rollout"))}
@@ -379,6 +385,7 @@ func TestRefused(t *testing.T) {
 		{"two of one name", []Environment{canary, canary}, nil, "would both be manent-shop-prod.yml"},
 		{"the shared schedule's name", []Environment{canary, read(t, "canary", named("traffic", "retire"))}, nil, "the workflow of all environments and envconfig/shop/traffic/retire.yml would both be manent-traffic-retire.yml"},
 		{"the shared schedule's name on some disks", []Environment{read(t, "canary", named("Traffic", "Retire"))}, nil, "would both be manent-Traffic-Retire.yml"},
+		{"a path that looks like two", []Environment{at(canary, "a, b/prod.yml")}, nil, `"a, b/prod.yml" has a comma and a space`},
 		{"none", nil, nil, "no environment"},
 		{"weeks in jobs of hours", []Environment{read(t, "canary", func(c *config.Config) {
 			c.Rollout.Traffic.Bake = config.Duration(10 * 24 * time.Hour)
@@ -396,6 +403,9 @@ func TestRefused(t *testing.T) {
 		if _, err := GitLab([]Environment{canary}, gitlabOptions(func(o *GitLabOptions) { o.Tags = tags })); err == nil {
 			t.Errorf("the tags %q were taken", tags)
 		}
+	}
+	if _, err := GitLab([]Environment{at(canary, "a, b/prod.yml")}, gitlabOptions(nil)); err == nil {
+		t.Error("GitLab: a path that looks like two was taken")
 	}
 	if _, err := GitLab([]Environment{read(t, "canary", byResume)}, gitlabOptions(nil)); err == nil {
 		t.Error("a pipeline whose jobs wait was generated for rollout.wait: resume")
