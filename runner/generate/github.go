@@ -93,7 +93,36 @@ func gitHubViews(envs []Environment) ([]view, error) {
 	for _, file := range []string{DecideFile, RetireFile} {
 		taken[strings.TrimSuffix(strings.TrimPrefix(file, "manent-"), ".yml")] = "the workflow of all environments"
 	}
-	return views(envs, oddOnGitHub, taken)
+	all, err := views(envs, oddOnGitHub, taken)
+	if err != nil {
+		return nil, err
+	}
+	return all, apart(all)
+}
+
+// apart refuses names by which one environment would be another one too: who
+// approves in front of it would hold its rollouts up, or approve something else.
+func apart(all []view) error {
+	approvals := map[string]string{} // each in lower case, as GitHub compares, with what it is of
+	for _, v := range all {
+		own := map[string]string{}
+		for _, s := range v.Plan.Steps {
+			if !s.Approval || v.Config.Rollout.Wait == "resume" {
+				continue
+			}
+			name := strings.ToLower(ReviewEnvironment(v.Name, s.Name))
+			if other, ok := own[name]; ok && other != s.Name {
+				return &Error{Reason: fmt.Sprintf("%s: %s and %s would both be answered in environment %s", v.File, other, s.Name, name), Hint: "give one of the waves another name: GitHub takes capitals for small letters"}
+			}
+			own[name], approvals[name] = s.Name, fmt.Sprintf("%s of %s", s.Name, v.File)
+		}
+	}
+	for _, v := range all {
+		if approval, ok := approvals[strings.ToLower(v.Name)]; ok {
+			return &Error{Reason: fmt.Sprintf("%s: environment %s is where %s is answered", v.File, v.Name, approval), Hint: "give the environment another name: the one has reviewers and no secrets, the other secrets and no reviewers"}
+		}
+	}
+	return nil
 }
 
 func (o GitHubOptions) check() error {

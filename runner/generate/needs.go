@@ -69,8 +69,7 @@ func GitLabNeedsOf(envs []Environment) (GitLabNeeds, error) {
 	return out, nil
 }
 
-// need adds an environment, or to the one of its name, whatever its case. One
-// that holds secrets stays one, even if it is also named like an approval's.
+// need adds an environment, or to the one of its name, whatever its case.
 func need(all []Needed, one Needed) []Needed {
 	i := slices.IndexFunc(all, func(n Needed) bool { return strings.EqualFold(n.Name, one.Name) })
 	if i < 0 {

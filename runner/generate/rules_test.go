@@ -337,6 +337,12 @@ func at(e Environment, file string) Environment {
 	return e
 }
 
+// alike are waves whose approvals differ in their capitals alone.
+func alike(c *config.Config) {
+	c.Rollout.Waves[1].Name = "EU"
+	c.Rollout.ApprovalsBetween = []string{"eu", "EU"}
+}
+
 // TestOneFileEach: no file of a call is written over by another of its files.
 func TestOneFileEach(t *testing.T) {
 	envs := []Environment{read(t, "canary", nil), read(t, "canary", named("traffic", "retired")), read(t, "canary", named("decide", "x")), read(t, "canary", named("shop", "prod.rollout"))}
@@ -359,8 +365,14 @@ func TestOneFileEach(t *testing.T) {
 	if len(seen) != 4+2+5*2 {
 		t.Errorf("%d files", len(seen))
 	}
-	if _, err := GitHubNeeds([]Environment{read(t, "canary", named("traffic", "retire"))}); err == nil {
-		t.Error("setup takes an environment that nothing can be generated for")
+	for _, named := range []func(*config.Config){named("traffic", "retire"), named("shop", "prod-approve-25")} {
+		if _, err := GitHubNeeds([]Environment{read(t, "canary", nil), read(t, "canary", named)}); err == nil {
+			t.Error("setup takes environments that nothing can be generated for")
+		}
+	}
+	resumed := []Environment{read(t, "canary", byResume), read(t, "canary", func(c *config.Config) { byResume(c); c.Environment = "prod-approve-25" })}
+	if _, err := GitHub(resumed, githubOptions(func(o *GitHubOptions) { o.Mode = Dispatch })); err != nil {
+		t.Errorf("where nobody reviews: %v", err)
 	}
 }
 
@@ -386,6 +398,9 @@ func TestRefused(t *testing.T) {
 		{"the shared schedule's name", []Environment{canary, read(t, "canary", named("traffic", "retire"))}, nil, "the workflow of all environments and envconfig/shop/traffic/retire.yml would both be manent-traffic-retire.yml"},
 		{"the shared schedule's name on some disks", []Environment{read(t, "canary", named("Traffic", "Retire"))}, nil, "would both be manent-Traffic-Retire.yml"},
 		{"a path that looks like two", []Environment{at(canary, "a, b/prod.yml")}, nil, `"a, b/prod.yml" has a comma and a space`},
+		{"an approval's environment", []Environment{canary, read(t, "canary", named("shop", "Prod-Approve-25"))}, nil, "environment Prod-Approve-25 is where approval@25 of " + canary.File + " is answered"},
+		{"an approval's environment, first", []Environment{read(t, "bluegreen", named("web", "prod-approve-25")), canary}, nil, "environment prod-approve-25 is where approval@25"},
+		{"two approvals of one environment", []Environment{read(t, "waves", alike)}, nil, "would both be answered in environment prod-approve-"},
 		{"none", nil, nil, "no environment"},
 		{"weeks in jobs of hours", []Environment{read(t, "canary", func(c *config.Config) {
 			c.Rollout.Traffic.Bake = config.Duration(10 * 24 * time.Hour)
