@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -15,7 +17,8 @@ import (
 
 // TestQuickstart types docs/quickstart.md word for word: every block of shell
 // after "Your own", in order, in one bash that stops at the first failure.
-// Only the port numbers are others, since those may be taken here.
+// Only the port numbers are others, since those may be taken here. Under the
+// race detector the scripts do the same.
 func TestQuickstart(t *testing.T) {
 	page, err := os.ReadFile("../../docs/quickstart.md")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 //     fail the stage.
 //   - The same requests without an error pass it.
 func TestWorkedNumbers(t *testing.T) {
-	for _, test := range []struct {
+	for _, test := range few([]struct {
 		name  string
 		every int64 // the last but one of so many of the candidate's requests fails
 		early int   // errors among its first 19 requests
@@ -25,7 +25,8 @@ func TestWorkedNumbers(t *testing.T) {
 	}{
 		{"19 errors", 20, 1, 19, 1, "candidate 0.04798, stable 0: ratio +Inf > 1.5 (396 and 3604 requests); all traffic is at slot a"},
 		{"no error", 0, 0, 0, 0, "gate@traffic@9.9: stage 9.9% passed: 1 passed"},
-	} {
+	}) {
+
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
