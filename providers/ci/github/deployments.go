@@ -156,7 +156,7 @@ func (t *tracker) find(ctx context.Context) (int64, error) {
 	}
 	var id int64
 	for _, d := range list {
-		if d.Task == t.new.Task && strings.EqualFold(d.Environment, t.new.Environment) && (id == 0 || d.ID < id) {
+		if d.Task == t.new.Task && providers.SameName(d.Environment, t.new.Environment) && (id == 0 || d.ID < id) {
 			id = d.ID
 		}
 	}
@@ -233,7 +233,7 @@ func (p *platform) fork(repo github.Repo) string {
 		return ""
 	}
 	from, _ := head["repo"].(map[string]any)
-	if full, _ := from["full_name"].(string); !strings.EqualFold(full, repo.String()) {
+	if full, _ := from["full_name"].(string); !providers.SameName(full, repo.String()) {
 		return cmp.Or(full, "a repository that is gone")
 	}
 	return ""

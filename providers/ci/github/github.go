@@ -22,6 +22,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/github"
+	"github.com/manent/action/providers/api/handoff"
 	"github.com/manent/action/providers/ci"
 	"github.com/manent/action/state"
 )
@@ -223,6 +224,9 @@ func (p *platform) file(variable, op string) (string, error) {
 			Err:  fmt.Errorf("%s is %.100q, expected the path of the runner's file", variable, path),
 			Hint: "the runner sets it for each step; pass it on to a container that the step starts",
 		}
+	}
+	if err := handoff.Check(path); err != nil {
+		return "", p.fault(op, providers.Unavailable, fmt.Errorf("%s: %w", variable, err))
 	}
 	return path, nil
 }

@@ -362,6 +362,12 @@ func TestNothingBrokenIsSilent(t *testing.T) {
 		"output to a directory": {
 			map[string]string{"GITHUB_OUTPUT": t.TempDir()}, same, func(p ci.Platform) error { return p.Output(map[string]string{"a": "b"}) }, providers.Unavailable, "github: output: ",
 		},
+		"output to a device": {
+			map[string]string{"GITHUB_OUTPUT": os.DevNull}, same, func(p ci.Platform) error { return p.Output(map[string]string{"a": "b"}) }, providers.Unavailable, "expected a regular file",
+		},
+		"summary to a device": {
+			map[string]string{"GITHUB_STEP_SUMMARY": os.DevNull}, same, func(p ci.Platform) error { return p.Summary("x") }, providers.Unavailable, "expected a regular file",
+		},
 		"summary without a file": {map[string]string{"GITHUB_STEP_SUMMARY": ""}, same, func(p ci.Platform) error { return p.Summary("x") }, providers.Invalid, "GITHUB_STEP_SUMMARY"},
 		"summary in no directory": {
 			map[string]string{"GITHUB_STEP_SUMMARY": filepath.Join(t.TempDir(), "none", "x")}, same, func(p ci.Platform) error { return p.Summary("x") }, providers.Unavailable, "github: summary: ",

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -48,27 +47,4 @@ func fromRemote(remote string) string {
 		return host[strings.LastIndex(host, "@")+1:] + "/" + trim(path)
 	}
 	return trim(filepath.Base(filepath.ToSlash(remote)))
-}
-
-// replace writes a file so that a reader sees the old one or the new one.
-func replace(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".manent-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
 }

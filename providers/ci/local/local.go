@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/handoff"
 	"github.com/manent/action/providers/ci"
 	"github.com/manent/action/state"
 )
@@ -132,15 +133,7 @@ func (p *platform) Output(values map[string]string) error {
 	if path == "" || len(lines) == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		return p.fault("output", providers.Unavailable, err)
-	}
-	_, err = f.WriteString(strings.Join(lines, ""))
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
+	if err := handoff.Append(path, strings.Join(lines, "")); err != nil {
 		return p.fault("output", providers.Unavailable, err)
 	}
 	return nil
@@ -152,7 +145,7 @@ func (p *platform) Summary(markdown string) error {
 	if path == "" {
 		return nil
 	}
-	if err := replace(path, p.masks.Clean(markdown)); err != nil {
+	if err := handoff.Replace(path, p.masks.Clean(markdown)); err != nil {
 		return p.fault("summary", providers.Unavailable, err)
 	}
 	return nil

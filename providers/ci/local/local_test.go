@@ -184,13 +184,15 @@ func TestNowhereToShow(t *testing.T) {
 }
 
 func TestFilesThatCannotBeWritten(t *testing.T) {
-	p, err := New(providers.Env{Dir: t.TempDir(), Getenv: lookup(map[string]string{Result: "none/result", Summary: "none/summary"})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, err := range map[string]error{"output": p.Output(map[string]string{"a": "b"}), "summary": p.Summary("x")} {
-		if providers.KindOf(err) != providers.Unavailable || err == nil || !strings.HasPrefix(err.Error(), "local: "+what+": ") {
-			t.Errorf("%s: error %v", what, err)
+	for _, vars := range []map[string]string{{Result: "none/result", Summary: "none/summary"}, {Result: os.DevNull, Summary: os.DevNull}} {
+		p, err := New(providers.Env{Dir: t.TempDir(), Getenv: lookup(vars)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"output": p.Output(map[string]string{"a": "b"}), "summary": p.Summary("x")} {
+			if providers.KindOf(err) != providers.Unavailable || err == nil || !strings.HasPrefix(err.Error(), "local: "+what+": ") {
+				t.Errorf("%s: error %v", what, err)
+			}
 		}
 	}
 }
