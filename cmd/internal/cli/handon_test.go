@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	api "github.com/manent/action/providers/api/gitlab"
 	"github.com/manent/action/state"
 )
 
@@ -14,12 +15,24 @@ func TestPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"ratio 2 > 1.5":                "ratio 2 > 1.5",
 		" two\nlines ":                 "two lines",
+		"\u2028a\u2029b\u0085c\rd\x1b": "a b c d",
+		"no \xff text":                 "no \ufffd text",
 		"costs $HOME and %PATH%":       "costs  HOME and  PATH",
 		strings.Repeat("é", 600):       strings.Repeat("é", 500),
 		strings.Repeat("a", 999) + "é": strings.Repeat("a", 999),
 	} {
-		if got := plain(text); got != want {
+		got := plain(text, gitlab)
+		if got != want {
 			t.Errorf("%.40q became %.40q, expected %.40q", text, got, want)
+		}
+		if _, err := api.Dotenv("", map[string]string{"REASON": got}); err != nil {
+			t.Errorf("GitLab is not given %.40q: %v", text, err)
+		}
+	}
+	const share = "25% of $HOME"
+	for platform, want := range map[string]string{github: share, gitlab: "25  of  HOME", shell: "25  of  HOME", "": "25  of  HOME"} {
+		if got := plain(share, platform); got != want {
+			t.Errorf("on %q it became %q, expected %q", platform, got, want)
 		}
 	}
 }

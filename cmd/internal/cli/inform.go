@@ -22,8 +22,9 @@ const (
 	lateLimit  = 2 * time.Second  // of all, after a signal: the next one ends the process
 )
 
-// Names of platforms that are told less.
+// Names of platforms that are told less, or more.
 const (
+	github = "github" // hands a value on as it is
 	shell  = "local"  // a person sees the messages themselves
 	gitlab = "gitlab" // its generated pipeline has a job whose deployment it is
 )

@@ -24,8 +24,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	api "github.com/manent/action/providers/api/gitlab"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/state"
@@ -104,7 +104,7 @@ func (a *app) handOn(doc callJSON, rollout *state.Rollout) {
 		return // nobody to hand it to; the call has said so
 	}
 	values := map[string]string{
-		"exit": strconv.Itoa(doc.Exit), "result": doc.Result, "step": doc.Step, "reason": plain(a.redactor.Clean(doc.Message)),
+		"exit": strconv.Itoa(doc.Exit), "result": doc.Result, "step": doc.Step, "reason": plain(a.redactor.Clean(doc.Message), a.me.Platform),
 		"until": "", "rollout": "", "version": "", "status": "",
 	}
 	if !doc.Until.IsZero() {
@@ -122,11 +122,12 @@ func (a *app) handOn(doc callJSON, rollout *state.Rollout) {
 	}
 }
 
-// plain is a text as later steps of any platform may be given it: one line, a
-// thousand bytes at most, and nothing that a platform would expand.
-func plain(text string) string {
+// plain is a text as later steps of a platform may be given it: one line, a
+// thousand bytes at most, and nothing that it would expand. GitHub expands
+// nothing.
+func plain(text, platform string) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || strings.ContainsRune("$%", r) {
+		if api.BreaksLines(r) || platform != github && strings.ContainsRune("$%", r) {
 			return ' '
 		}
 		return r

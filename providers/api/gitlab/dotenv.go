@@ -38,7 +38,7 @@ func Dotenv(text string, values map[string]string) (string, error) {
 		count++
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if err := checkVariable(key, values[key]); err != nil {
+		if err := CheckVariable(key, values[key]); err != nil {
 			return "", err
 		}
 		out.WriteString(key + "=" + values[key] + "\n")
@@ -52,12 +52,14 @@ func Dotenv(text string, values map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// checkVariable knows that GitLab splits the file at line ends, takes space
-// off both ends of a value and has no quotes. Nothing behind the "=" is an
-// empty value, as GitLab's own tests of its parser (ParseDotenvArtifactService)
-// have it.
-func checkVariable(key, value string) error {
+// CheckVariable refuses what no report can hold. It knows that GitLab splits
+// the file at line ends, takes space off both ends of a value and has no
+// quotes. Nothing behind the "=" is an empty value, as GitLab's own tests of
+// its parser (ParseDotenvArtifactService) have it.
+func CheckVariable(key, value string) error {
 	switch {
+	case len(key)+len("=\n")+len(value) > DotenvSize:
+		return fmt.Errorf("%.80s and its value have %d bytes, expected at most %d", key, len(key)+2+len(value), DotenvSize)
 	case !variable.MatchString(key):
 		return fmt.Errorf("variable %.80q, expected letters, digits and _", key)
 	case !utf8.ValidString(value):
@@ -75,3 +77,14 @@ func checkVariable(key, value string) error {
 // BreaksLines reports whether a character may end a line, or do more to a
 // terminal or a job's log than show.
 func BreaksLines(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
+
+// Printable makes one line of a text, without the characters that colour a
+// job's log, open its sections or begin another line.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if BreaksLines(r) {
+			return ' '
+		}
+		return r
+	}, strings.TrimRight(text, "\r\n"))
+}

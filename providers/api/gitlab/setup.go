@@ -257,7 +257,7 @@ func (c *Client) User(ctx context.Context, login string) (int64, error) {
 		return 0, c.unexpected(to, "it is no list")
 	case len(got) == 0:
 		return 0, c.made(to, providers.NotFound, fmt.Errorf("there is no user %.80q", login))
-	case len(got) > 1 || got[0].ID == 0 || !strings.EqualFold(got[0].Username, login):
+	case len(got) > 1 || got[0].ID == 0 || !providers.SameName(got[0].Username, login):
 		return 0, c.unexpected(to, "it is not the user that was asked for")
 	}
 	return got[0].ID, nil
@@ -271,7 +271,7 @@ func (c *Client) UserGroup(ctx context.Context, path string) (int64, error) {
 	if _, err := c.send(ctx, http.MethodGet, to, url.Values{"with_projects": {"false"}}, nil, &got); err != nil {
 		return 0, err
 	}
-	if got.ID == 0 || !strings.EqualFold(got.FullPath, path) {
+	if got.ID == 0 || !providers.SameName(got.FullPath, path) {
 		return 0, c.unexpected(to, "it is not the group that was asked for")
 	}
 	return got.ID, nil

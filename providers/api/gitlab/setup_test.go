@@ -152,6 +152,7 @@ func TestSetupAnswersThatLackSomething(t *testing.T) {
 		{"user", `[{"id":11,"username":"bob"}]`},
 		{"user", `[{"id":11,"username":"ada"},{"id":12,"username":"ada"}]`},
 		{"user group", `{"id":21,"full_path":"shop"}`},
+		{"user group", `{"id":21,"full_path":"\u017fhop/ops"}`},
 	} {
 		call := setupCalls()[tc.call]
 		c, _ := open(t, func(s *gitlabtest.Server) {

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/gitlab"
+	"github.com/manent/action/providers/api/handoff"
 )
 
 // prefix begins the names of outputs. They become environment variables of
@@ -26,18 +24,20 @@ func Variable(output string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(output, "-", "_"))
 }
 
-// Output implements ci.Platform: all values of a call or none, as variables
-// of later jobs named by Variable.
+// Output implements ci.Platform: all values of a call, as variables of later
+// jobs named by Variable. In place of one that GitLab would not hand on as it
+// is there is an empty one, and an error: without it later jobs would have the
+// value of an earlier job.
 func (p *platform) Output(values map[string]string) error {
 	if len(values) == 0 {
 		return nil
 	}
 	path := p.path(Result, DefaultResult)
-	before, err := readReport(path)
+	before, err := handoff.Read(path, 2*api.DotenvSize) // so much of a report that is too long that it is seen to be
 	if err != nil {
 		return p.fault("output", providers.Unavailable, err)
 	}
-	variables, err := p.variables(values)
+	variables, refused, err := p.variables(values)
 	if err != nil {
 		return p.fault("output", providers.Invalid, err)
 	}
@@ -45,24 +45,31 @@ func (p *platform) Output(values map[string]string) error {
 	if err != nil {
 		return p.fault("output", providers.Invalid, err)
 	}
-	if err := replace(path, after); err != nil {
+	if err := handoff.Replace(path, after); err != nil {
 		return p.fault("output", providers.Unavailable, err)
+	}
+	if refused != nil {
+		return p.fault("output", providers.Invalid, refused)
 	}
 	return nil
 }
 
 var outputKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
-func (p *platform) variables(values map[string]string) (map[string]string, error) {
-	out := make(map[string]string, len(values))
+// variables are what a report may hold of the values, with what it may not.
+func (p *platform) variables(values map[string]string) (out map[string]string, refused, err error) {
+	out = make(map[string]string, len(values))
 	for output, value := range values {
 		key := Variable(output)
 		if _, twice := out[key]; twice || !outputKey.MatchString(output) {
-			return nil, fmt.Errorf("output %.40q, expected a letter, then letters, digits, _ and -, and no other that is %.80q too", output, key)
+			return nil, nil, fmt.Errorf("output %.40q, expected a letter, then letters, digits, _ and -, and no other that is %.80q too", output, key)
 		}
 		out[key] = p.masks.Clean(value)
+		if err := api.CheckVariable(key, out[key]); err != nil {
+			out[key], refused = "", errors.Join(refused, fmt.Errorf("%w; it is handed on as empty", err))
+		}
 	}
-	return out, nil
+	return out, refused, nil
 }
 
 // Summary implements ci.Platform. GitLab shows no Markdown with a job: the
@@ -70,14 +77,14 @@ func (p *platform) variables(values map[string]string) (map[string]string, error
 // that folds, https://docs.gitlab.com/ci/jobs/job_logs/.
 func (p *platform) Summary(markdown string) error {
 	text := p.masks.Clean(markdown)
-	if err := replace(p.path(Summary, DefaultSummary), text); err != nil {
+	if err := handoff.Replace(p.path(Summary, DefaultSummary), text); err != nil {
 		return p.fault("summary", providers.Unavailable, err)
 	}
 	began := p.now().Unix()
 	section := fmt.Sprintf("manent_summary_%d", began) // letters, digits, _, . and - only
 	p.say("\x1b[0Ksection_start:%d:%s\r\x1b[0KSummary", began, section)
 	for line := range strings.Lines(text) {
-		p.say("%s", printable(line))
+		p.say("%s", api.Printable(line))
 	}
 	p.say("\x1b[0Ksection_end:%d:%s\r\x1b[0K", p.now().Unix(), section)
 	return nil
@@ -90,7 +97,7 @@ func (p *platform) Annotate(level, message string) error {
 	if !known {
 		return p.fault("annotate", providers.Invalid, fmt.Errorf("level %q, expected error, warning or notice", level))
 	}
-	p.say("%s%s: %s\x1b[0;m", colour, strings.ToUpper(level), printable(p.masks.Clean(message)))
+	p.say("%s%s: %s\x1b[0;m", colour, strings.ToUpper(level), api.Printable(p.masks.Clean(message)))
 	return nil
 }
 
@@ -108,17 +115,6 @@ func (p *platform) say(format string, args ...any) {
 	}
 }
 
-// printable makes one line of a text, without the characters that colour a
-// log, open its sections or begin another line.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if api.BreaksLines(r) {
-			return ' '
-		}
-		return r
-	}, strings.TrimRight(text, "\r\n"))
-}
-
 // path is the file that a variable names, in the workspace unless absolute.
 func (p *platform) path(variable, fallback string) string {
 	path := cmp.Or(p.env.Getenv(variable), fallback)
@@ -126,34 +122,4 @@ func (p *platform) path(variable, fallback string) string {
 		path = filepath.Join(p.env.Dir, path)
 	}
 	return path
-}
-
-// readReport reads what was handed on before, "" when nothing was. A file
-// too long for a report is read so far that it is seen to be.
-func readReport(path string) (string, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }() // only read
-	text, err := io.ReadAll(io.LimitReader(f, 2*api.DotenvSize))
-	return string(text), err
-}
-
-// replace writes a file so that a reader sees the old one or the new one.
-func replace(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".manent-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone after the rename
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

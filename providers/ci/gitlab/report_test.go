@@ -42,10 +42,12 @@ func TestFilesThatAreNamed(t *testing.T) {
 }
 
 func TestFilesThatCannotBeWritten(t *testing.T) {
-	p := newJob(t, map[string]string{Result: "none/x.env", Summary: "none/s.md"}).platform(t)
-	for what, err := range map[string]error{"output": p.Output(map[string]string{"a": "b"}), "summary": p.Summary("x")} {
-		if err == nil || providers.KindOf(err) != providers.Unavailable || !strings.HasPrefix(err.Error(), "gitlab: "+what+": ") {
-			t.Errorf("%s: error %v", what, err)
+	for _, vars := range []map[string]string{{Result: "none/x.env", Summary: "none/s.md"}, {Result: os.DevNull, Summary: os.DevNull}} {
+		p := newJob(t, vars).platform(t)
+		for what, err := range map[string]error{"output": p.Output(map[string]string{"a": "b"}), "summary": p.Summary("x")} {
+			if err == nil || providers.KindOf(err) != providers.Unavailable || !strings.HasPrefix(err.Error(), "gitlab: "+what+": ") {
+				t.Errorf("%s: error %v", what, err)
+			}
 		}
 	}
 }
@@ -62,18 +64,27 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedOutputLeavesTheFile is the case of one good and one bad value.
-func TestRefusedOutputLeavesTheFile(t *testing.T) {
-	j := newJob(t, nil)
-	p := j.platform(t)
-	if err := p.Output(map[string]string{"status": "running"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Output(map[string]string{"status": "done", "reason": "a\nb"}); providers.KindOf(err) != providers.Invalid || err == nil {
-		t.Errorf("error %v, expected kind invalid", err)
-	}
-	if got := read(t, filepath.Join(j.dir, DefaultResult)); got != "MANENT_OUT_STATUS=running\n" {
-		t.Errorf("the file became %q", got)
+// TestRefusedOutput: what an earlier job has said does not stay in place of a
+// value that is refused, nor keeps it the others from later jobs.
+func TestRefusedOutput(t *testing.T) {
+	for name, value := range map[string]string{
+		"a line end": "a\nb", "a line separator": "a\u2028b", "a paragraph separator": "a\u2029b", "a variable": "is ${CI_JOB_TOKEN}",
+		"no text": "a\xff", "space": " a", "too long": strings.Repeat("a", 6000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t, nil)
+			p := j.platform(t)
+			if err := p.Output(map[string]string{"status": "running", "reason": "before"}); err != nil {
+				t.Fatal(err)
+			}
+			err := p.Output(map[string]string{"status": "done", "reason": value})
+			if err == nil || providers.KindOf(err) != providers.Invalid || !strings.Contains(err.Error(), "handed on as empty") {
+				t.Errorf("error %v, expected kind invalid and what is done", err)
+			}
+			if got := read(t, filepath.Join(j.dir, DefaultResult)); got != "MANENT_OUT_REASON=\nMANENT_OUT_STATUS=done\n" {
+				t.Errorf("the file became %q", got)
+			}
+		})
 	}
 }
 

@@ -139,7 +139,7 @@ func deploymentReviews(ctx context.Context, client *api.Client, pipelines []int6
 			return nil, err
 		}
 		for _, a := range said {
-			review := ci.Review{Environment: d.Environment, State: ci.Approved, Who: a.Who, Comment: printable(a.Comment)}
+			review := ci.Review{Environment: d.Environment, State: ci.Approved, Who: a.Who, Comment: api.Printable(a.Comment)}
 			if a.Status == "rejected" {
 				review.State = ci.Rejected
 			}
