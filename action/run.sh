@@ -7,12 +7,14 @@
 # and an argument of manent later; none of it is ever read as a script.
 #
 # It ends like manent: 64 for wrong inputs, 5 when the binary could not be
-# brought, 2 when the job was cancelled before manent has begun. In each case
-# nothing was touched.
+# brought or begun, whatever kept it, 2 when the job was cancelled before manent
+# has begun. In each case nothing was touched.
 set -euo pipefail
+shopt -s execfail # a failing exec is answered below
 
 releases=${MANENT_RELEASES:-https://github.com/manent/action/releases/download}
 max_bytes=104857600 # of a download
+fresh=              # folder of a download under way
 
 # fail CODE MESSAGE HINT ends with the message in the log and as an annotation,
 # in which nothing may begin a command of its own.
@@ -24,12 +26,18 @@ fail() {
 	said=${said//$'\r'/%0D}
 	said=${said//$'\n'/%0A}
 	printf '::error::%s\n' "$said" >&2
+	trap - EXIT
+	[ -z "$fresh" ] || rm -rf "$fresh" || true
 	exit "$1"
 }
 
 # A shell ends at a signal only after the program that it waits for, and would
 # then go on.
 trap 'fail 2 "not yet: the job was cancelled before manent began; nothing was touched" "run the job again"' INT TERM HUP
+
+# What ends here without fail was not foreseen. The status is not looked at:
+# bash 3.2 has 0 there for a variable that is not set.
+trap 'fail 5 "could not tell: the script that brings manent has failed; nothing was touched" "see the messages above"' EXIT
 
 # system sets $system and $ext to what the names of a release's files have.
 system() {
@@ -58,9 +66,9 @@ slashed() {
 digest() {
 	local sum
 	if command -v sha256sum >/dev/null; then
-		sum=$(sha256sum <"$1")
+		sum=$(sha256sum <"$1") || return # set -e does not hold in $(digest …)
 	else
-		sum=$(shasum -a 256 <"$1")
+		sum=$(shasum -a 256 <"$1") || return
 	fi
 	printf '%s' "${sum%% *}"
 }
@@ -73,45 +81,45 @@ download() {
 			"does the release $release have it? Set the input manent-version to one that does, MANENT_RELEASES to a mirror, or binary-path"
 }
 
-# listed NAME FILE prints the digest that a list of checksums has for a name.
+# listed NAME FILE prints the digest that a list of checksums has for a name, in
+# small letters. The list may have Windows' line ends, and none at its end.
 listed() {
 	local sum name
-	while read -r sum name; do
-		if [ "${name#\*}" = "$1" ] && [ "${#sum}" = 64 ]; then
-			printf '%s' "$sum"
+	while read -r sum name || [ -n "$sum" ]; do
+		name=${name%$'\r'}
+		if [ "${name#\*}" = "$1" ] && [[ $sum =~ ^[0-9A-Fa-f]{64}$ ]]; then
+			printf '%s' "$sum" | tr A-F a-f
 			return
 		fi
 	done <"$2"
 }
 
 # released sets $binary to the release's file, from the cache of the runner if
-# it is whole there.
+# it is there as the release lists it. The list is got each time: one in the
+# cache could be changed along with the file.
 released() {
 	command -v curl >/dev/null || fail 5 "could not tell: curl is not on this runner; nothing was touched" "install it, or set the input binary-path"
-	local cache fresh asset want got
+	local cache asset want got
 	system
 	asset=manent-$system$ext
 	cache=$(slashed "${RUNNER_TOOL_CACHE:-$RUNNER_TEMP}")/manent/$release/$system
 	binary=$cache/manent$ext
-	if [ -f "$binary" ] && [ -f "$cache/sha256" ] && [ "$(digest "$binary")" = "$(cat "$cache/sha256")" ]; then
-		return
+	[ ! -d "$binary" ] || fail 5 "could not tell: $binary is a folder, expected manent or nothing; nothing was touched" "remove it from the runner's tool cache"
+	if ! mkdir -p "$cache" || ! fresh=$(mktemp -d "$cache/new.XXXXXX"); then
+		fail 5 "could not tell: nothing can be written to $cache; nothing was touched" "RUNNER_TOOL_CACHE, or RUNNER_TEMP without it, is where manent is kept"
 	fi
-	mkdir -p "$cache"
-	fresh=$(mktemp -d "$cache/new.XXXXXX")
 	download checksums.txt "$fresh/checksums.txt"
 	want=$(listed "$asset" "$fresh/checksums.txt")
 	[ -n "$want" ] || fail 5 "could not tell: the checksums of $release do not list $asset; nothing was touched" "is it a release of manent for this system?"
-	download "$asset" "$fresh/manent$ext"
-	got=$(digest "$fresh/manent$ext")
-	if [ "$got" != "$want" ]; then
-		rm -rf "$fresh"
-		fail 5 "could not tell: $asset of $release has the SHA-256 $got, expected $want; nothing was touched" "the file was changed or cut short on its way: do not use it; try again, and report it if it stays so"
+	if [ ! -f "$binary" ] || [ ! -x "$binary" ] || [ "$(digest "$binary")" != "$want" ]; then
+		download "$asset" "$fresh/manent$ext"
+		got=$(digest "$fresh/manent$ext")
+		[ "$got" = "$want" ] || fail 5 "could not tell: $asset of $release has the SHA-256 $got, expected $want; nothing was touched" "the file was changed or cut short on its way: do not use it; try again, and report it if it stays so"
+		chmod 0755 "$fresh/manent$ext"
+		mv -f "$fresh/manent$ext" "$binary"
 	fi
-	chmod 0755 "$fresh/manent$ext"
-	printf '%s\n' "$want" >"$fresh/sha256"
-	mv -f "$fresh/manent$ext" "$binary"
-	mv -f "$fresh/sha256" "$cache/sha256"
 	rm -rf "$fresh"
+	fresh=
 }
 
 # attested asks GitHub's own client who has built $binary.
@@ -134,7 +142,8 @@ built() {
 bring() {
 	local here workspace
 	here=$(cd "$GITHUB_ACTION_PATH" && pwd -P)
-	workspace=$(cd "${GITHUB_WORKSPACE:-/}" && pwd -P)
+	workspace=$(cd "${GITHUB_WORKSPACE:-/}" && pwd -P) ||
+		fail 5 "could not tell: GITHUB_WORKSPACE $(printf %q "${GITHUB_WORKSPACE:-}") cannot be entered; nothing was touched" "the runner makes it for each job: is it there, and for the user of this step?"
 	if [ -n "${INPUT_BINARY_PATH:-}" ]; then
 		binary=$(slashed "$INPUT_BINARY_PATH")
 		if [ ! -f "$binary" ] || [ ! -x "$binary" ]; then
@@ -185,7 +194,7 @@ arguments() {
 credentials() {
 	[ -n "${INPUT_TOKEN:-}" ] || return 0
 	local count=${GIT_CONFIG_COUNT:-0} basic key
-	[[ $count =~ ^[0-9]+$ ]] || fail 64 "usage: GIT_CONFIG_COUNT is $(printf %q "$count"), expected a number" "git reads it"
+	[[ $count =~ ^(0|[1-9][0-9]{0,3})$ ]] || fail 64 "usage: GIT_CONFIG_COUNT is $(printf %q "$count"), expected a number from 0 to 9999" "git reads it"
 	export GITHUB_TOKEN="${GITHUB_TOKEN:-$INPUT_TOKEN}"
 	[ -z "${MANENT_GIT_TOKEN:-}" ] || return 0
 	basic=$(printf 'x-access-token:%s' "$INPUT_TOKEN" | base64 | tr -d '\r\n')
@@ -200,4 +209,5 @@ arguments
 bring
 credentials
 unset INPUT_COMMAND INPUT_CONFIG INPUT_ENVIRONMENT INPUT_VERSION INPUT_UNTIL INPUT_STATE INPUT_ARGS INPUT_MANENT_VERSION INPUT_BINARY_PATH INPUT_TOKEN
-exec "$binary" "${words[@]}"
+exec "$binary" "${words[@]}" ||
+	fail 5 "could not tell: $(printf %q "$binary") could not be begun; nothing was touched" "see the message above: is it a program for this system?"

@@ -121,12 +121,41 @@ func (j *job) command(ctx context.Context, t *testing.T) *exec.Cmd {
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-e", "-o", "pipefail", script)
 	cmd.WaitDelay = time.Second
-	cmd.Dir = j.env["GITHUB_WORKSPACE"]
+	cmd.Dir = filepath.Join(j.dir, "workspace")
 	cmd.Env = []string{}
 	for key, value := range j.env {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
 	return cmd
+}
+
+// file makes a program of the job's own.
+func (j *job) file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(j.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tools is a PATH that has these programs only.
+func (j *job) tools(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := filepath.Join(j.dir, "bin")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(names, "bash") {
+		real, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(real, filepath.Join(dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // run runs the step to its end.
@@ -155,41 +184,6 @@ func called(out string) []string {
 	return args
 }
 
-// TestRelease: the binary is downloaded once, checked, and taken from the
-// cache from then on, unless it was changed there.
-func TestRelease(t *testing.T) {
-	s := newReleases(t)
-	j := newJob(t, s)
-	for i := range 2 {
-		if out, messages, code := j.run(t); code != 0 || !slices.Equal(called(out), []string{"run"}) {
-			t.Fatalf("call %d ended with %d\n%s\n%s", i+1, code, out, messages)
-		}
-	}
-	want := []string{"/" + release + "/checksums.txt", "/" + release + "/manent-linux-amd64"}
-	if !slices.Equal(s.asked, want) {
-		t.Errorf("asked for %q, expected %q, once", s.asked, want)
-	}
-	s.mu.Lock()
-	s.put("moved", stub) // as the files of a release are
-	s.put("manent-linux-amd64", s.URL+"/"+release+"/moved")
-	s.mu.Unlock()
-	cached := filepath.Join(j.dir, "tools/manent", release, "linux-amd64/manent")
-	if err := os.WriteFile(cached, []byte("#!/bin/sh\necho arg=changed\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, messages, code := j.run(t); code != 0 || !slices.Equal(called(out), []string{"run"}) || len(s.asked) != 5 {
-		t.Errorf("a changed file in the cache: ended with %d, asked for %q\n%s\n%s", code, s.asked, out, messages)
-	}
-	left, err := filepath.Glob(filepath.Dir(cached) + "/new.*")
-	if err != nil || len(left) != 0 {
-		t.Errorf("left behind: %q, %v", left, err)
-	}
-	j.env["RUNNER_OS"], j.env["RUNNER_ARCH"] = "Windows", "ARM64"
-	if _, messages, code := j.run(t); code != 0 || s.asked[len(s.asked)-1] != "/"+release+"/manent-windows-arm64.exe" {
-		t.Errorf("Windows ended with %d, asked for %q\n%s", code, s.asked, messages)
-	}
-}
-
 // TestNothingIsBrought: whatever is wrong with a release, nothing is run and
 // the message says what to do.
 func TestNothingIsBrought(t *testing.T) {
@@ -212,13 +206,29 @@ func TestNothingIsBrought(t *testing.T) {
 			s.put("moved", stub)
 			s.put(asset, s.plain.URL+"/"+release+"/moved")
 		}, 5, "could not be downloaded"},
-		"no release's name": {func(_ *releases, j *job) { j.env["INPUT_MANENT_VERSION"] = "v1/../../x\n::error::x" }, 64, "expected a release such as"},
-		"another system":    {func(_ *releases, j *job) { j.env["RUNNER_ARCH"] = "ARM" }, 64, "expected X64 or ARM64"},
-		"no binary-path":    {func(_ *releases, j *job) { j.env["INPUT_BINARY_PATH"] = "nowhere" }, 64, "is no program"},
-		"no verb":           {func(_ *releases, j *job) { j.env["INPUT_COMMAND"] = "run; id" }, 64, "expected a verb"},
-		"a path":            {func(_ *releases, j *job) { j.env["INPUT_CONFIG"], j.env["INPUT_ENVIRONMENT"] = "e", "../x" }, 64, "expected a name"},
-		"no folder":         {func(_ *releases, j *job) { j.env["INPUT_ENVIRONMENT"] = "prod" }, 64, "without config"},
-		"not attested":      {func(_ *releases, j *job) { j.env["MANENT_ATTESTATION"] = "require"; j.env["PATH"] = "/usr/bin:/bin" }, 5, "could not be verified"},
+		"no release's name":      {func(_ *releases, j *job) { j.env["INPUT_MANENT_VERSION"] = "v1/../../x\n::error::x" }, 64, "expected a release such as"},
+		"another system":         {func(_ *releases, j *job) { j.env["RUNNER_ARCH"] = "ARM" }, 64, "expected X64 or ARM64"},
+		"no binary-path":         {func(_ *releases, j *job) { j.env["INPUT_BINARY_PATH"] = "nowhere" }, 64, "is no program"},
+		"no verb":                {func(_ *releases, j *job) { j.env["INPUT_COMMAND"] = "run; id" }, 64, "expected a verb"},
+		"a path":                 {func(_ *releases, j *job) { j.env["INPUT_CONFIG"], j.env["INPUT_ENVIRONMENT"] = "e", "../x" }, 64, "expected a name"},
+		"no digits":              {func(s *releases, _ *job) { s.put(list, strings.Repeat("g", 64)+"  "+asset+"\n") }, 5, "do not list " + asset},
+		"a cache that is a file": {func(_ *releases, j *job) { j.env["RUNNER_TOOL_CACHE"] = j.file(t, "f", "") }, 5, "nothing can be written to "},
+		"no cache at all":        {func(_ *releases, j *job) { delete(j.env, "RUNNER_TOOL_CACHE"); delete(j.env, "RUNNER_TEMP") }, 5, "has failed"},
+		"no workspace":           {func(_ *releases, j *job) { j.env["GITHUB_WORKSPACE"] += "/none" }, 5, "cannot be entered"},
+		"a folder in its place": {func(_ *releases, j *job) {
+			if err := os.MkdirAll(filepath.Join(j.dir, "tools/manent", release, "linux-amd64/manent"), 0o755); err != nil {
+				t.Error(err)
+			}
+		}, 5, "is a folder"},
+		"no digest tool": {func(_ *releases, j *job) { j.env["PATH"] = j.tools(t, "curl", "mktemp", "mkdir", "tr", "rm") }, 5, "has failed"},
+		"no mktemp":      {func(_ *releases, j *job) { j.env["PATH"] = j.tools(t, "curl", "mkdir", "tr", "rm") }, 5, "nothing can be written to "},
+		"a binary of nobody": {func(_ *releases, j *job) {
+			j.env["INPUT_BINARY_PATH"], j.env["INPUT_TOKEN"] = j.file(t, "b", "#!/nowhere/sh\n"), ""
+		}, 5, "could not be begun"},
+		"octal":         {func(_ *releases, j *job) { j.env["GIT_CONFIG_COUNT"] = "08" }, 64, "from 0 to 9999"},
+		"a huge number": {func(_ *releases, j *job) { j.env["GIT_CONFIG_COUNT"] = "99999999999999999999" }, 64, "from 0 to 9999"},
+		"no folder":     {func(_ *releases, j *job) { j.env["INPUT_ENVIRONMENT"] = "prod" }, 64, "without config"},
+		"not attested":  {func(_ *releases, j *job) { j.env["MANENT_ATTESTATION"] = "require"; j.env["PATH"] = "/usr/bin:/bin" }, 5, "could not be verified"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -234,6 +244,7 @@ func TestNothingIsBrought(t *testing.T) {
 				t.Errorf("something was run: %s%s", out, messages)
 			}
 			annotated(t, out+messages)
+			j.clean(t)
 		})
 	}
 }
@@ -406,6 +417,7 @@ func TestCancelledWhileDownloading(t *testing.T) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(out.String(), "cancelled before manent began") {
 		t.Errorf("ended with %v\n%s", err, out.String())
 	}
+	j.clean(t)
 }
 
 // watch is output that says when a text has come.
