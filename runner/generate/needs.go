@@ -2,7 +2,8 @@ package generate
 
 import (
 	"slices"
-	"strings"
+
+	"github.com/manent/action/providers"
 )
 
 // Schedule is what acts on GitLab when no pipeline of a rollout does.
@@ -71,7 +72,7 @@ func GitLabNeedsOf(envs []Environment) (GitLabNeeds, error) {
 
 // need adds an environment, or to the one of its name, whatever its case.
 func need(all []Needed, one Needed) []Needed {
-	i := slices.IndexFunc(all, func(n Needed) bool { return strings.EqualFold(n.Name, one.Name) })
+	i := slices.IndexFunc(all, func(n Needed) bool { return providers.SameName(n.Name, one.Name) })
 	if i < 0 {
 		i = len(all)
 		all = append(all, Needed{Name: one.Name, Approval: one.Approval})

@@ -126,6 +126,14 @@ func TestNeedsAreRefused(t *testing.T) {
 	}
 }
 
+// TestNeedsNoLookAlike: only capitals are passed over.
+func TestNeedsNoLookAlike(t *testing.T) {
+	all := need(need(need(nil, Needed{Name: "staging"}), Needed{Name: "Staging"}), Needed{Name: "\u017ftaging"})
+	if len(all) != 2 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // TestNeedsTogether: environments of one name are one.
 func TestNeedsTogether(t *testing.T) {
 	other := read(t, "canary", func(c *config.Config) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/ci"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
@@ -194,7 +195,7 @@ func (a *app) reviews(ctx context.Context, run state.RunRef) ([]ci.Review, bool,
 func pick(all []ci.Review, environment string, says ci.ReviewState) []ci.Review {
 	var out []ci.Review
 	for _, one := range all {
-		if strings.EqualFold(one.Environment, environment) && one.State == says {
+		if providers.SameName(one.Environment, environment) && one.State == says {
 			out = append(out, one)
 		}
 	}

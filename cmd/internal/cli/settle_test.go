@@ -182,6 +182,20 @@ func TestReviews(t *testing.T) {
 	}
 }
 
+// TestPickNoLookAlike: GitHub passes over capitals, and what looks like a name
+// or is another one in Unicode's eyes is not that name.
+func TestPickNoLookAlike(t *testing.T) {
+	for name, taken := range map[string]bool{
+		"staging-approve-10": true, "Staging-Approve-10": true,
+		"\u017ftaging-approve-10": false, "staging-approve-1\u00d8": false, "staging-approve-10 ": false, "staging-approve-1": false, "": false,
+	} {
+		got := pick([]ci.Review{{Environment: name, State: ci.Approved, Who: "eve"}}, "staging-approve-10", ci.Approved)
+		if (len(got) == 1) != taken {
+			t.Errorf("%q: %v, expected %v", name, got, taken)
+		}
+	}
+}
+
 // TestWriteFileLeavesNothing: a directory that cannot be written to is said,
 // and no half of a file stays.
 func TestWriteFileLeavesNothing(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	gh "github.com/google/go-github/v66/github"
 
@@ -73,7 +72,7 @@ func (c *Client) Repository(ctx context.Context, r Repo) (Info, error) {
 	if err := c.ask(ctx, call, http.MethodGet, "repos/"+r.String(), nil, &wire); err != nil {
 		return Info{}, err
 	}
-	if !strings.EqualFold(wire.GetFullName(), r.String()) || wire.GetDefaultBranch() == "" || wire.Private == nil {
+	if !providers.SameName(wire.GetFullName(), r.String()) || wire.GetDefaultBranch() == "" || wire.Private == nil {
 		return Info{}, c.byPerson(ctx, call, errors.New("the answer is no such repository with a default branch"))
 	}
 	return Info{Branch: wire.GetDefaultBranch(), Private: wire.GetPrivate()}, nil

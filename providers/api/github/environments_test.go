@@ -116,6 +116,17 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// TestCapitals: GitHub passes over them, and over nothing else.
+func TestCapitals(t *testing.T) {
+	for name, known := range map[string]bool{"Staging": true, "\u017ftaging": false} {
+		s := api.New(t)
+		s.Meet(api.GetEnvironment, api.Meet{Status: 200, Body: `{"id":1,"name":"` + name + `"}`, Wrong: true})
+		if _, err := open(t, s.URL).Environment(t.Context(), repo(t), "staging"); (err == nil) != known || !known && providers.KindOf(err) != providers.Unknown {
+			t.Errorf("%q: error %v", name, err)
+		}
+	}
+}
+
 // TestOddEnvironments: what could not be set again as it is is no answer.
 func TestOddEnvironments(t *testing.T) {
 	for name, body := range map[string]string{
@@ -127,6 +138,7 @@ func TestOddEnvironments(t *testing.T) {
 		"list":            `[]`,
 		"no default":      `{"full_name":"shop/web","private":false}`,
 		"not said if so":  `{"full_name":"shop/web","default_branch":"main"}`,
+		"a look-alike":    `{"full_name":"\u017fhop/web","default_branch":"main","private":false}`,
 		"other privately": `{"full_name":"shop/api","default_branch":"main","private":true}`,
 	} {
 		s := api.New(t)

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	gh "github.com/google/go-github/v66/github"
+
+	"github.com/manent/action/providers"
 )
 
 // approval is a review of a run as the API gives it; go-github has no type
@@ -66,7 +67,7 @@ type policy struct {
 // read refuses what is not the environment of that name, or has reviewers that
 // nobody could set again.
 func (e environment) read(name string) (Rules, error) {
-	if e.ID == 0 || !strings.EqualFold(e.Name, name) {
+	if e.ID == 0 || !providers.SameName(e.Name, name) {
 		return Rules{}, fmt.Errorf("the answer is of environment %.100q", e.Name)
 	}
 	out := Rules{NoBypass: e.Bypass != nil && !*e.Bypass}
