@@ -100,6 +100,8 @@ func TestUnreadableAnswersAreUnknown(t *testing.T) {
 	tests := map[string]string{
 		"truncated": "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"n\":",
 		"malformed": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{\"n\":",
+		"two":       "HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{\"N\":1}{\"N\":2}",
+		"behind it": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{\"N\":1}\nx",
 		"empty":     "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 		"too long":  "HTTP/1.1 200 OK\r\nContent-Length: 80\r\n\r\n" + strings.Repeat("1", 80),
 		"wrong":     "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{\"N\":\"x\"}",

@@ -56,7 +56,7 @@ func New(o Options) (*Client, error) {
 	c := &Client{secrets: o.Secrets, token: &providers.Redactor{}}
 	c.token.Add(o.Token)
 	c.rest = gh.NewClient(&http.Client{
-		Transport: transport,
+		Transport: oneDocument{transport},
 		// A redirect would send the request, and what it creates, elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	})

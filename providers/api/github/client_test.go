@@ -148,6 +148,26 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestOneDocument: what follows an answer makes it none, whatever it is, and
+// white space is nothing.
+func TestOneDocument(t *testing.T) {
+	good := map[string]string{
+		api.Reviews: `[{"state":"approved","user":{"login":"ada"},"environments":[{"name":"prod"}]}]`, api.ListDeployments: `[{"id":4}]`, api.CreateDeployment: `{"id":4}`, api.ListStatuses: `[{"id":4}]`,
+		api.CreateStatus: `{"id":4}`, api.GetRepository: `{"full_name":"shop/web","default_branch":"main","private":false}`, api.GetEnvironment: `{"id":4,"name":"prod"}`, api.SetRules: `{"id":4,"name":"prod"}`,
+		api.ListPatterns: `{"branch_policies":[]}`, api.AddPattern: `{"id":4}`, api.GetUser: `{"id":4,"login":"ada","type":"User"}`, api.GetTeam: `{"id":4,"slug":"ops"}`,
+	}
+	s := api.New(t)
+	for operation, call := range calls(t, open(t, s.URL)) {
+		for after, taken := range map[string]bool{"": true, " \r\n": true, "x": false, "\n[]": false, "{}": false, `"`: false, "]": false, "\x00": false, "<!-- cached -->": false} {
+			s.Meet(operation, api.Meet{Status: 200, Body: good[operation] + after, Wrong: true})
+			err := call(t.Context())
+			if (err == nil) != taken || !taken && (providers.KindOf(err) != providers.Unknown || !strings.Contains(err.Error(), "unexpected answer")) {
+				t.Errorf("%s, %q behind the answer: error %v", operation, after, err)
+			}
+		}
+	}
+}
+
 // TestWrongAnswers: what says nothing is never taken for a list without
 // members, nor for something that was made.
 func TestWrongAnswers(t *testing.T) {

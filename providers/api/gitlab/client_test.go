@@ -260,6 +260,9 @@ func TestAnswersThatLackSomething(t *testing.T) {
 		"unknown word":            {"approvals", `{"id":41,"approvals":[{"user":{"username":"ada"},"status":"abstained"}]}`},
 		"nobody":                  {"approvals", `{"id":41,"approvals":[{"user":null,"status":"approved"}]}`},
 		"made with other status":  {"create", `{"id":1,"status":"success",` + when + `,"environment":{"id":1,"name":"prod"}}`},
+		"no job, and more":        {"jobs", `[] x`},
+		"two lists of jobs":       {"jobs", `[][]`},
+		"an approval, and more":   {"approvals", `{"id":41,"approvals":[{"user":{"username":"ada"},"status":"approved"}]}}`},
 		"made elsewhere":          {"create", `{"id":1,"status":"running",` + when + `,"environment":{"id":1,"name":"test"}}`},
 	}
 	for name, tc := range cases {
