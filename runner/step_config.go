@@ -131,6 +131,6 @@ func stepSecrets(ctx context.Context, c *call) (result, error) {
 func (c *call) callFor(slot state.Slot) plugin.Call {
 	return plugin.Call{
 		Slot: slot, Release: c.pass.Slots.Get(slot), StepID: c.record().ID, Vars: c.vars(), Output: c.e.World.Say,
-		Gradual: c.cfg.Rollout.Traffic.Replicas == "proportional",
+		Gradual: c.cfg.Rollout.Traffic.Replicas == "proportional" && !c.doc.Rollout.First, // a first release may have all weight already
 	}
 }
