@@ -303,7 +303,7 @@ func TestTargetsAreRefused(t *testing.T) {
 	}
 	w.targets = nil
 	_, err := w.deploy(plugintest.Call(state.SlotB, "v2"))
-	expectError(t, err, providers.Invalid, "no target has the label slot: b")
+	expectError(t, err, providers.Invalid, "the slot has no targets")
 }
 
 func TestSettingsAreRefused(t *testing.T) {

@@ -13,12 +13,10 @@ package remotecopy
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"strings"
-	"sync"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
@@ -119,39 +117,20 @@ func (c *copier) job(call plugin.Call) (job, error) {
 
 // on does something for a job on every machine of its slot.
 func (c *copier) on(ctx context.Context, j job, do func(context.Context, target) error) error {
-	machines := fleet.In(j.slot, c.machines)
-	if len(machines) == 0 {
-		return &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("no target has the label slot: %s", j.slot)}
-	}
 	f := fleet.Fleet{Open: c.open, AtOnce: c.settings.AtOnce, Timeout: c.settings.Timeout}
-	return f.Each(ctx, machines, func(ctx context.Context, h host.Host, m fleet.Machine) error {
+	return f.Each(ctx, fleet.In(j.slot, c.machines), func(ctx context.Context, h host.Host, m fleet.Machine) error {
 		return do(ctx, target{Host: h, machine: m, job: j})
 	})
-}
-
-// named makes an error the plugin's, without secrets.
-func (c *copier) named(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	clean := func(text string) string { return text }
-	if c.env.Redactor != nil {
-		clean = c.env.Redactor.Clean
-	}
-	if text := err.Error(); clean(text) != text {
-		err = &providers.Fault{Kind: providers.KindOf(err), Err: errors.New(clean(text)), Hint: providers.HintOf(err)}
-	}
-	return &providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: clean(providers.HintOf(err))}
 }
 
 // Deploy implements plugin.Deployer.
 func (c *copier) Deploy(ctx context.Context, call plugin.Call) (state.Release, error) {
 	j, err := c.job(call)
 	if err == nil {
-		err = c.deploy(ctx, &j, c.printer(call.Output))
+		err = c.deploy(ctx, &j, fleet.Printer(call.Output, c.env.Redactor))
 	}
 	if err != nil {
-		return state.Release{}, c.named("deploy "+j.version+" to slot "+j.slot, err)
+		return state.Release{}, fleet.Named(name, "deploy "+j.version+" to slot "+j.slot, err, c.env.Redactor)
 	}
 	ref := maps.Clone(call.Release.Ref)
 	if ref == nil {
@@ -183,25 +162,6 @@ func (c *copier) deploy(ctx context.Context, j *job, say func(machine, text stri
 	})
 }
 
-// printer gives lines to whoever watches, one at a time and without secrets.
-func (c *copier) printer(output func(string)) func(machine, text string) {
-	var mu sync.Mutex
-	return func(machine, text string) {
-		if output == nil {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for line := range strings.Lines(text) {
-			line = strings.TrimRight(line, "\r\n")
-			if c.env.Redactor != nil {
-				line = c.env.Redactor.Clean(line)
-			}
-			output(machine + ": " + strings.ReplaceAll(line, "\r", " "))
-		}
-	}
-}
-
 // Ready implements plugin.Ready: on every target of the slot the release is
 // current and was restarted, and, of a target with a port, the machine itself
 // can open a connection to it.
@@ -210,21 +170,16 @@ func (c *copier) Ready(ctx context.Context, call plugin.Call, _ float64) (bool, 
 	if j.digest = call.Release.Ref[refDigest]; j.digest == "" {
 		j.digest = anyDigest // adopted: how it came there is not known
 	}
-	var mu sync.Mutex
-	var reasons []string
+	var reasons fleet.Reasons
 	if err == nil {
 		err = c.on(ctx, j, func(ctx context.Context, t target) error {
 			reason, err := t.ready(ctx, c.settings.Listen)
-			if reason != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				reasons = append(reasons, t.machine.Host+": "+reason)
-			}
+			reasons.Add(t.machine, reason)
 			return err
 		})
 	}
 	if err != nil {
-		return false, "", c.named("look at slot "+j.slot, err)
+		return false, "", fleet.Named(name, "look at slot "+j.slot, err, c.env.Redactor)
 	}
-	return len(reasons) == 0, strings.Join(reasons, "; "), nil
+	return reasons.None(), reasons.String(), nil
 }

@@ -84,6 +84,9 @@ func (f Fleet) Each(ctx context.Context, machines []Machine, do func(context.Con
 	if err := ctx.Err(); err != nil {
 		return &providers.Fault{Kind: providers.Unknown, Err: context.Cause(ctx)}
 	}
+	if len(machines) == 0 {
+		return &providers.Fault{Kind: providers.Invalid, Err: errors.New("the slot has no targets"), Hint: "give some the label slot"}
+	}
 	results := make([]error, len(machines))
 	var mu sync.Mutex
 	begun, stop := 0, false

@@ -125,3 +125,25 @@ func TestAccepts(t *testing.T) {
 		t.Errorf("error %v, expected the caller's", err)
 	}
 }
+
+func TestWhatIsSaidHasNoSecrets(t *testing.T) {
+	var secrets providers.Redactor
+	secrets.Add(providers.NewSecret("hunter2"))
+	var lines []string
+	Printer(func(line string) { lines = append(lines, line) }, &secrets)("m0", "one\r\ntwo hunter2\rthree\n")
+	Printer(nil, nil)("m0", "nobody listens")
+	if diff := cmp.Diff([]string{"m0: one", "m0: two [redacted] three"}, lines); diff != "" {
+		t.Error(diff)
+	}
+	err := Named("x", "do", &providers.Fault{Op: "run", Kind: providers.Denied, Err: errors.New("no hunter2"), Hint: "hunter2?"}, &secrets)
+	if err == nil || err.Error() != "x: do: run: no [redacted]" || providers.KindOf(err) != providers.Denied || providers.HintOf(err) != "[redacted]?" {
+		t.Errorf("error %v (%v), hint %q", err, providers.KindOf(err), providers.HintOf(err))
+	}
+	if err := Named("x", "do", nil, nil); err != nil {
+		t.Errorf("error %v of none", err)
+	}
+	lost := Named("x", "do", &providers.Fault{Err: context.Canceled}, &secrets)
+	if !providers.Lost(lost) {
+		t.Errorf("error %v, expected it to be the caller's still", lost)
+	}
+}
