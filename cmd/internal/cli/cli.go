@@ -103,8 +103,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		root := a.root()
 		root.SetArgs(args)
 		if err := root.ExecuteContext(ctx); err != nil {
-			a.announce(ctx, view{}, err)
-			return a.show("", view{}, err)
+			return a.finish(ctx, "", view{}, err)
 		}
 		return a.code
 	})
@@ -115,7 +114,11 @@ func (a *app) execute(ctx context.Context, args []string) int {
 func (a *app) guarded(f func() int) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
-			code = a.show("", view{}, fmt.Errorf("panic: %v", p))
+			err := fmt.Errorf("panic: %v", p)
+			code = a.show("", view{}, err)
+			if a.acts {
+				a.handOn(a.callJSON("", view{}, endingOfError(err), err), nil)
+			}
 		}
 	}()
 	return f()
@@ -249,11 +252,8 @@ func (a *app) verb(cmd *cobra.Command, do func(ctx context.Context, args []strin
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := do(cmd.Context(), args)
-		if a.acts || err != nil {
-			a.announce(cmd.Context(), v, err)
-		}
 		_, name, _ := strings.Cut(cmd.CommandPath(), " ") // "generate github"
-		a.code = a.show(name, v, err)
+		a.code = a.finish(cmd.Context(), name, v, err)
 		return nil
 	}
 	return cmd

@@ -179,9 +179,7 @@ func (a *app) interrupted(ctx context.Context, p place, err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	doc, bad := a.document(ctx, p)
+	doc, bad := a.late(ctx, p)
 	if bad != nil || doc.Rollout == nil || doc.Rollout.Status != state.Returning {
 		return err
 	}

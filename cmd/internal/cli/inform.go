@@ -19,7 +19,7 @@ import (
 
 const (
 	trackLimit = 20 * time.Second // of one deployment
-	lateLimit  = 2 * time.Second  // of all, after a signal: the next one ends the process
+	lateLimit  = 2 * time.Second  // of each read and of tracking, after a signal: the next one ends the process
 )
 
 // Names of platforms that are told less, or more.
@@ -49,52 +49,73 @@ func (a *app) acting(cmd *cobra.Command, do func(ctx context.Context, args []str
 	})
 }
 
-// announce informs of a call that acts, and of every one that ends with an
-// error, and shows what did not work about that.
-func (a *app) announce(ctx context.Context, v view, failed error) {
-	if bad := a.inform(ctx, v, failed); bad != nil {
+// finish ends a call and returns the exit code. What people and later jobs
+// need comes first, then what may take long, then what this process prints, so
+// that the last message is the last line.
+func (a *app) finish(ctx context.Context, verb string, v view, failed error) int {
+	var shown []*state.Document
+	var bad error
+	if a.acts || failed != nil {
+		shown, bad = a.inform(ctx, v, failed)
+	}
+	if v.Outcome != nil || a.acts {
+		a.handOn(a.callJSON(verb, v, endOf(v, failed), failed), v.Rollout)
+	}
+	if bad = errors.Join(bad, a.track(ctx, shown)); bad != nil {
 		a.worry(bad)
 	}
+	return a.show(verb, v, failed)
 }
 
-// inform tells the platform how a call ended. Nothing of it changes how: what
-// the platform refuses is a warning.
-func (a *app) inform(ctx context.Context, v view, failed error) (err error) {
+// lasting is a context for what is still to be said when ctx has ended: it ends
+// lateLimit after the signal that ended ctx.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lateLimit, cancel) })
+	return out, func() { stop(); cancel() }
+}
+
+// late reads the state document of a call that may have been interrupted.
+func (a *app) late(ctx context.Context, p place) (*state.Document, error) {
+	ctx, cancel := lasting(ctx)
+	defer cancel()
+	return a.document(ctx, p)
+}
+
+// inform tells the platform how a call ended, and returns the rollouts that it
+// is to show as deployments. Nothing of it changes how: what the platform
+// refuses is a warning.
+func (a *app) inform(ctx context.Context, v view, failed error) (shown []*state.Document, err error) {
 	defer defect(&err)
 	a.screen.done()
 	if len(a.drives) > 0 && a.drives[0].engine.DryRun {
-		return nil
+		return nil, nil
 	}
 	p, err := a.platform()
 	if err != nil {
-		return nil // nobody to tell; the call has said so
+		return nil, nil // nobody to tell; the call has said so
 	}
 	me := a.me
 	if me.Platform == "" {
 		if me, err = p.Identity(ctx); err != nil {
-			return nil // the same: no call acts without
+			return nil, nil // the same: no call acts without
 		}
 		a.me = me
 	}
 	if me.Platform == shell && a.getenv("MANENT_SUMMARY") == "" {
-		return nil
+		return nil, nil
 	}
-	err = a.present(ctx, p, me, failed)
+	shown, err = a.present(ctx, p, me, failed)
 	if me.Platform == shell {
-		return err
+		return shown, err
 	}
-	return errors.Join(a.annotate(p, v, failed), err) // what to press is known now
+	return shown, errors.Join(a.annotate(p, v, failed), err) // what to press is known now
 }
 
 // annotate says what somebody has to do something about.
 func (a *app) annotate(p ci.Platform, v view, failed error) error {
-	end, asked := ending{}, false
-	switch {
-	case failed != nil:
-		end = endingOfError(failed)
-	case v.Outcome != nil:
-		end, asked = endingOf(*v.Outcome), v.Outcome.Result == runner.Approval
-	}
+	end := endOf(v, failed)
+	asked := failed == nil && v.Outcome != nil && v.Outcome.Result == runner.Approval
 	level := levelOf(end.Code, asked)
 	if level == "" {
 		return nil
@@ -125,15 +146,11 @@ func levelOf(code int, asked bool) string {
 	return "error"
 }
 
-// present shows the environments that the call was about, as they are now.
-func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, failed error) error {
-	interrupted := ctx.Err() != nil
-	ctx = context.WithoutCancel(ctx)
-	if interrupted {
-		late, cancel := context.WithTimeout(ctx, lateLimit)
-		defer cancel()
-		ctx = late
-	}
+// present shows the environments that the call was about, as they are now, and
+// returns those to be shown as deployments as well.
+func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, failed error) (shown []*state.Document, err error) {
+	ctx, cancel := lasting(ctx)
+	defer cancel()
 	var bad []error
 	var pages []string
 	for _, d := range a.drives {
@@ -148,14 +165,14 @@ func (a *app) present(ctx context.Context, p ci.Platform, me state.RunRef, faile
 		seen, err := decided(ctx, d.place, doc.Rollout)
 		bad = append(bad, err)
 		pages = append(pages, a.page(doc, seen))
-		if !interrupted && a.tracks(me, doc.Rollout, failed) {
-			bad = append(bad, track(ctx, p, doc))
+		if a.tracks(me, doc.Rollout, failed) {
+			shown = append(shown, doc)
 		}
 	}
 	if len(pages) > 0 {
 		bad = append(bad, p.Summary(strings.Join(pages, "\n")))
 	}
-	return errors.Join(bad...)
+	return shown, errors.Join(bad...)
 }
 
 // page is the summary of one environment, with commands that work as printed.
@@ -195,15 +212,30 @@ func (a *app) tracks(me state.RunRef, r *state.Rollout, failed error) bool {
 	return !held && r.Owner.Platform == me.Platform && r.Owner.Repository == me.Repository
 }
 
-// track tells a platform that shows deployments how the rollout stands.
-func track(ctx context.Context, p ci.Platform, doc *state.Document) error {
-	shows, ok := p.(ci.Deployments)
+// track tells a platform that shows deployments how rollouts stand, each in
+// trackLimit, and no more of them after a signal.
+func (a *app) track(ctx context.Context, shown []*state.Document) (err error) {
+	defer defect(&err)
+	shows, ok := a.pipeline.(ci.Deployments)
 	if !ok {
 		return nil
 	}
+	late, cancel := lasting(ctx)
+	defer cancel()
+	var bad []error
+	for _, doc := range shown {
+		if ctx.Err() != nil {
+			break
+		}
+		bad = append(bad, trackOne(late, shows, deployment(doc)))
+	}
+	return errors.Join(bad...)
+}
+
+func trackOne(ctx context.Context, shows ci.Deployments, d ci.Deployment) error {
 	ctx, cancel := context.WithTimeout(ctx, trackLimit)
 	defer cancel()
-	return shows.Track(ctx, deployment(doc))
+	return shows.Track(ctx, d)
 }
 
 // deployment is a rollout as a platform shows it. Its environment there is

@@ -239,9 +239,44 @@ func TestInformInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := a.inform(ctx, view{}, ctx.Err()); err != nil || len(p.summaries) != 1 || p.tracked != nil || p.annotations != nil {
-		t.Errorf("%v: summaries %q, annotations %q, tracked %v", err, p.summaries, p.annotations, p.tracked)
+	a.acts = true
+	if code := a.finish(ctx, "run", view{}, ctx.Err()); code != exitNotYet || len(p.summaries) != 1 || p.tracked != nil || p.annotations != nil {
+		t.Errorf("%d: summaries %q, annotations %q, tracked %v", code, p.summaries, p.annotations, p.tracked)
 	}
+}
+
+// A signal while the rollout is shown as a deployment, which does not answer,
+// takes nothing from what the call has come to, and it ends soon.
+func TestInterruptedWhileTracking(t *testing.T) {
+	p := &silentPage{}
+	a := informed(t, &p.page)
+	a.pipeline = p
+	ctx, cancel := context.WithCancel(t.Context())
+	p.asked = func() {
+		if len(p.summaries) != 1 || len(p.values) != 1 || p.values[0]["status"] != "waiting-approval" {
+			t.Errorf("before tracking there are summaries %q and outputs %v, expected one of each", p.summaries, p.values)
+		}
+		cancel()
+	}
+	began := time.Now()
+	code := a.execute(ctx, []string{"resume", "-c", "prod.yml"})
+	if took := time.Since(began); took > 2*lateLimit || code != exitDone || p.asks != 1 {
+		t.Errorf("ended with %d after %v, asked %d times, expected 0 within %v and once", code, took, p.asks, 2*lateLimit)
+	}
+}
+
+// silentPage does not answer about deployments.
+type silentPage struct {
+	keeper
+	asked func()
+	asks  int
+}
+
+func (p *silentPage) Track(ctx context.Context, _ ci.Deployment) error {
+	p.asks++
+	p.asked()
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // One environment that cannot be read keeps nobody from seeing the others.

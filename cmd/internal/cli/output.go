@@ -74,13 +74,7 @@ type outcomeJSON struct {
 
 // show prints what a verb came to and returns the exit code.
 func (a *app) show(verb string, v view, err error) int {
-	end := ending{Code: exitDone}
-	switch {
-	case err != nil:
-		end = endingOfError(err)
-	case v.Outcome != nil:
-		end = endingOf(*v.Outcome)
-	}
+	end := endOf(v, err)
 	end.Hint = a.remedy(end.Hint)
 	a.screen.done()
 	if a.json {
@@ -89,10 +83,18 @@ func (a *app) show(verb string, v view, err error) int {
 		a.print(a.runnable(strings.TrimSuffix(v.Text, "\n")))
 	}
 	a.showEnd(end, err, v)
-	if v.Outcome != nil || a.acts {
-		a.handOn(a.callJSON(verb, v, end, err), v.Rollout)
-	}
 	return end.Code
+}
+
+// endOf is how a call ends that has come to v, or has failed.
+func endOf(v view, failed error) ending {
+	switch {
+	case failed != nil:
+		return endingOfError(failed)
+	case v.Outcome != nil:
+		return endingOf(*v.Outcome)
+	}
+	return ending{Code: exitDone}
 }
 
 // handOn gives what a call came to to later steps of the pipeline. Each call

@@ -39,7 +39,7 @@ func (a *app) back(ctx context.Context, verb string, f wordFlags) (view, error) 
 	if err != nil {
 		return view{}, a.replacedOr(ctx, p, e.Only, err)
 	}
-	doc, err := a.document(context.WithoutCancel(ctx), p)
+	doc, err := a.late(ctx, p)
 	if err != nil {
 		return view{}, unreturned(err)
 	}

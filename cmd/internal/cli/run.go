@@ -202,7 +202,7 @@ func (a *app) acted(ctx context.Context, p place, dryRun bool, out runner.Outcom
 	if !a.json {
 		return v, nil
 	}
-	if doc, err := a.document(context.WithoutCancel(ctx), p); err == nil {
+	if doc, err := a.late(ctx, p); err == nil {
 		v.Rollout = doc.Rollout
 	}
 	return v, nil

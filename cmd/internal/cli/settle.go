@@ -83,7 +83,7 @@ func (a *app) settleBack(ctx context.Context, p place, e *runner.Engine, r *stat
 	if err != nil {
 		return view{}, a.replacedOr(ctx, p, r.ID, err)
 	}
-	doc, err := a.document(context.WithoutCancel(ctx), p)
+	doc, err := a.late(ctx, p)
 	if err != nil {
 		return view{}, unreturned(err)
 	}
@@ -93,7 +93,7 @@ func (a *app) settleBack(ctx context.Context, p place, e *runner.Engine, r *stat
 // replacedOr is the ending of a return that was not driven to its end: if the
 // environment is another rollout's by now, this one has ended without it.
 func (a *app) replacedOr(ctx context.Context, p place, rollout string, err error) error {
-	doc, bad := a.document(context.WithoutCancel(ctx), p)
+	doc, bad := a.late(ctx, p)
 	if _, held := errors.AsType[*runner.HeldError](err); held && bad == nil && doc.Rollout != nil && doc.Rollout.ID != rollout {
 		return err
 	}
