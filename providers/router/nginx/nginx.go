@@ -65,10 +65,8 @@ type Settings struct {
 func Spec() router.Spec {
 	return router.Spec{
 		Spec: spec(),
-		Traits: router.Traits{
-			Unit: "percent", Step: step, Conditional: true, Testers: "header",
-			OnTargets: true, Instead: []string{"slot_a", "slot_b"}, Notes: notes(),
-		},
+		Traits: router.Traits{Unit: "percent", Step: step, Conditional: true, Testers: "header", OnTargets: true,
+			Instead: []string{"slot_a", "slot_b"}, Notes: notes()},
 	}
 }
 
@@ -83,7 +81,7 @@ type Router struct {
 	settings Settings
 	open     func(ctx context.Context, name string) (host.Host, error)
 	nonce    func() string // a new generation
-	log      func(format string, args ...any)
+	log      *router.Log
 }
 
 // Read implements router.Router.
@@ -93,7 +91,7 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 	defer hosts.Close()
 	for _, id := range r.settings.parts() {
 		part := router.Part{PartWeights: state.PartWeights{ID: id}}
-		err := r.on(ctx, hosts, "read", id, func(ctx context.Context, i instance) error {
+		part.Err = r.on(ctx, hosts, "read", id, func(ctx context.Context, i instance) error {
 			if r.settings.Cookie != "" {
 				if err := i.server().Since(ctx, nginx.Version{1, 29, 6}, "sticky cookie"); err != nil {
 					return err
@@ -109,7 +107,6 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 			reading.Testers = reading.Testers || f.Testers.Slot != ""
 			return nil
 		})
-		part.Err = err
 		reading.Parts = append(reading.Parts, part)
 	}
 	return reading, nil

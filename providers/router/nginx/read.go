@@ -65,7 +65,7 @@ func (i instance) look(ctx context.Context) (file, error) {
 			Hint: "put back what manent wrote there, or the file that manent generate nginx prints"}
 	}
 	if byHand {
-		i.log("nginx: %s on %s was changed by hand", i.settings.IncludeFile, i.id)
+		i.log.Once("%s on %s was changed by hand", i.settings.IncludeFile, i.id)
 	}
 	return f, nil
 }

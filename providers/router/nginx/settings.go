@@ -28,10 +28,7 @@ func build(env providers.Env, s Settings) (router.Router, error) {
 	if err != nil {
 		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
-	r := &Router{settings: s, nonce: rand.Text, log: env.Log}
-	if r.log == nil {
-		r.log = func(string, ...any) {}
-	}
+	r := &Router{settings: s, nonce: rand.Text, log: router.NewLog(name, env)}
 	r.open = func(ctx context.Context, name string) (host.Host, error) {
 		return host.Open(ctx, env, s.access(), name)
 	}

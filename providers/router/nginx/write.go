@@ -78,48 +78,47 @@ func (j job) Write(ctx context.Context) (generation string, err error) {
 // decides is the comparison within the host's lock. A file that is as wanted
 // but unfinished is written again: NGINX may not have been told of it.
 func (j job) write(ctx context.Context, i instance) (generation string, err error) {
-	for range tries {
-		f, lookErr := i.look(ctx)
-		if lookErr == nil && router.Same(f.Weights(), j.want.Weights) && !f.Unfinished {
-			return f.Generation, nil
+	to, err := i.change(ctx, func(f file, err error) (split.File, bool, error) {
+		if err == nil && router.Same(f.Weights(), j.want.Weights) && !f.Unfinished {
+			return f.File, false, nil
 		}
-		if err := j.expected(f, lookErr); err != nil {
-			return "", err
-		}
-		next := f.Next(i.settings.setup(), j.slots, j.share)
-		next.Generation = i.nonce()
-		if err = i.replace(ctx, f.Digest, next); err == nil {
-			return next.Generation, nil
-		} else if !providers.IsConflict(err) {
-			return "", err
-		}
-	}
-	return "", err
+		return f.Next(i.settings.setup(), j.slots, j.share), true, j.expected(f, err)
+	})
+	return to.Generation, err
 }
 
 // target sets the testers' entry and keeps the share.
 func (i instance) target(ctx context.Context, slots state.Slots, t split.Testers) error {
-	var err error
-	for range tries {
-		f, lookErr := i.look(ctx)
-		if lookErr != nil {
-			return lookErr
-		}
-		if f.Testers == t && !f.Unfinished {
-			return i.await(ctx, f.File)
-		}
+	to, err := i.change(ctx, func(f file, err error) (split.File, bool, error) {
 		next := f.File
 		if f.Digest == host.Absent {
 			next = next.Next(i.settings.setup(), slots, split.Share{})
 		}
-		next.Testers, next.Generation = t, i.nonce()
-		if err = i.replace(ctx, f.Digest, next); err == nil {
-			return i.await(ctx, next)
-		} else if !providers.IsConflict(err) {
-			return err
-		}
+		next.Testers = t
+		return next, f.Testers != t || f.Unfinished, err
+	})
+	if err == nil {
+		err = i.await(ctx, to)
 	}
 	return err
+}
+
+// change replaces the file by what next makes of it, if that says so; once
+// more when the file is another one by then.
+func (i instance) change(ctx context.Context, next func(file, error) (to split.File, differs bool, err error)) (split.File, error) {
+	var conflict error
+	for range tries {
+		f, lookErr := i.look(ctx)
+		to, differs, err := next(f, lookErr)
+		if err != nil || !differs {
+			return to, err
+		}
+		to.Generation = i.nonce()
+		if conflict = i.server().Replace(ctx, i.settings.IncludeFile, f.Digest, []byte(to.Render(i.settings.Name))); !providers.IsConflict(conflict) {
+			return to, conflict
+		}
+	}
+	return split.File{}, conflict
 }
 
 // await looks until the workers serve the file. There is nothing to wait for
@@ -136,8 +135,4 @@ func (i instance) await(ctx context.Context, f split.File) error {
 		}
 	}
 	return nil
-}
-
-func (i instance) replace(ctx context.Context, expect string, f split.File) error {
-	return i.server().Replace(ctx, i.settings.IncludeFile, expect, []byte(f.Render(i.settings.Name)))
 }
