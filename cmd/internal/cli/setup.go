@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/generate"
 	"github.com/manent/action/runner/setup"
 )
@@ -40,7 +41,24 @@ func (a *app) newSetup() *cobra.Command {
 // setupJob is one thing of the platform.
 type setupJob struct {
 	item   setup.Item
+	as     func(context.Context) error   // an error unless it is as it was planned from; nil where no write replaces anything
 	writes []func(context.Context) error // in this order
+}
+
+// write carries a job out and counts what it has written.
+func (j setupJob) write(ctx context.Context) (made int, err error) {
+	if j.as != nil && len(j.writes) > 0 {
+		if err := j.as(ctx); err != nil {
+			return 0, err
+		}
+	}
+	for _, write := range j.writes {
+		if err := write(ctx); err != nil {
+			return made, err
+		}
+		made++
+	}
+	return made, nil
 }
 
 // setupPlan is what to do to a repository or project.
@@ -70,11 +88,9 @@ func (a *app) setUp(ctx context.Context, p setupPlan, apply bool) (view, error) 
 	}
 	made := 0
 	for i, j := range p.jobs {
-		for _, write := range j.writes {
-			if err := write(ctx); err != nil {
-				return setupView(p.of, p.items(), true, ""), cutShort(err, j.item, made)
-			}
-			made++
+		n, err := j.write(ctx)
+		if made += n; err != nil {
+			return setupView(p.of, p.items(), true, ""), cutShort(err, j.item, made)
 		}
 		if len(j.writes) > 0 {
 			p.jobs[i].item = j.item.Done()
@@ -95,11 +111,16 @@ func (a *app) setUp(ctx context.Context, p setupPlan, apply bool) (view, error) 
 // platform definitely refuses has changed nothing, unless something was
 // written before.
 func cutShort(err error, item setup.Item, made int) error {
-	if made == 0 || !providers.KindOf(err).Definite() {
+	hint := providers.HintOf(err)
+	held, changed := errors.AsType[*runner.HeldError](err)
+	if changed {
+		hint = held.Hint
+	}
+	if made == 0 || !changed && !providers.KindOf(err).Definite() {
 		return beforehand(err)
 	}
 	return &exitError{err: err, ending: ending{
-		Code: exitFailed, Message: fmt.Sprintf("%s: %v; what comes before it is written", item.What, err), Hint: providers.HintOf(err),
+		Code: exitFailed, Message: fmt.Sprintf("%s: %v; what comes before it is written", item.What, err), Hint: hint,
 	}}
 }
 
@@ -107,7 +128,7 @@ func cutShort(err error, item setup.Item, made int) error {
 // platform may pass over what its plan does not know.
 func notAsWritten(now []setup.Item) error {
 	var wrong []string
-	hint := "look at it in the platform's settings, then run the same command again"
+	hint := "look at it in the platform's settings, for somebody may have changed it since, then run the same command again"
 	for _, item := range now {
 		if item.State == setup.Kept || item.State == setup.ByHand {
 			continue

@@ -3,11 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/manent/action/cmd/internal/wire"
 	"github.com/manent/action/providers"
+	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/generate"
 	"github.com/manent/action/runner/setup"
 )
@@ -30,8 +33,12 @@ of them: for each FILE the one that holds the secrets, without reviewers and for
 the default branch only, and for each planned approval one with reviewers, who
 may not approve a run that they began. With --apply it makes them, and reads them
 again. Nothing that is there is loosened: reviewers, wait timers and rules about
-branches stay. Secrets are named, and set by you. Without a token it shows what
-is needed, from the configuration alone, and ends with 64.
+branches stay. Each environment is read again directly before it is written: one
+that somebody has changed since is left as it is, and the call ends with 4, or
+with 1 after something was written. GitHub cannot be told to write only what is
+unchanged: an edit in the moment between that reading and the write is lost.
+Secrets are named, and set by you. Without a token it shows what is needed, from
+the configuration alone, and ends with 64.
 
 The token in GH_TOKEN or GITHUB_TOKEN is a person's or an App's, with the
 permissions administration: write, actions: read and, for a team, members: read;
@@ -76,7 +83,7 @@ func (a *app) setupGitHub(ctx context.Context, more []string, f setupGitHubFlags
 		return unread(g.Repository, without, err)
 	}
 	parts, err := setup.PlanGitHub(needs, wish, have)
-	plan := a.gitHubPlan(g, needs, parts)
+	plan := a.gitHubPlan(g, needs, have, parts)
 	if err != nil {
 		return setupView(plan.of, plan.items(), false, "nothing was written"), planned(err)
 	}
@@ -106,12 +113,15 @@ func readEnvironments(ctx context.Context, g *wire.GitHubSetup, needs []generate
 	return out, nil
 }
 
-// gitHubPlan is the plan of parts. What was written is compared with what is
-// read then.
-func (a *app) gitHubPlan(g *wire.GitHubSetup, needs []generate.Needed, parts []setup.GitHubPart) setupPlan {
+// gitHubPlan is the plan of parts, from what there was. To write the rules of
+// an environment replaces all of them, and GitHub has no condition for it: each
+// is read again directly before. What was written is compared with what is read
+// then.
+func (a *app) gitHubPlan(g *wire.GitHubSetup, needs []generate.Needed, have []setup.Environment, parts []setup.GitHubPart) setupPlan {
 	plan := setupPlan{of: g.Repository}
-	for _, part := range parts {
-		plan.jobs = append(plan.jobs, setupJob{item: part.Item, writes: g.Writes(part)})
+	for i, part := range parts {
+		as := func(ctx context.Context) error { return asPlanned(ctx, g, part.Name, have[i]) }
+		plan.jobs = append(plan.jobs, setupJob{item: part.Item, as: as, writes: g.Writes(part)})
 	}
 	plan.check = func(ctx context.Context) ([]setup.Item, error) {
 		now, err := readEnvironments(ctx, g, needs)
@@ -125,4 +135,29 @@ func (a *app) gitHubPlan(g *wire.GitHubSetup, needs []generate.Needed, parts []s
 		return items, nil
 	}
 	return plan
+}
+
+// asPlanned refuses to write an environment that somebody has changed since it
+// was read.
+func asPlanned(ctx context.Context, g *wire.GitHubSetup, name string, was setup.Environment) error {
+	now, err := g.Read(ctx, name)
+	if err != nil {
+		return err
+	}
+	var said []string
+	for _, c := range setup.Differ(name, was, now).Changes {
+		said = append(said, fmt.Sprintf("%s: %s → %s", c.Of, c.From, c.To))
+	}
+	switch {
+	case !was.There && now.There:
+		said = []string{"it was made"}
+	case was.There && !now.There:
+		said = []string{"it was deleted"}
+	case len(said) == 0:
+		return nil
+	}
+	return &runner.HeldError{
+		Reason: fmt.Sprintf("environment %s was changed by somebody else since it was read (%s), and is left as it is", name, strings.Join(said, ", ")),
+		Hint:   "the same command without --apply shows what is to be written now",
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/manent/action/providers"
@@ -82,11 +83,11 @@ func (g *GitHubSetup) Reviewers(ctx context.Context, named []string) ([]setup.Re
 	return out, nil
 }
 
-// Read reads environments; one that is not there is empty.
+// Read reads an environment; one that is not there is empty.
 func (g *GitHubSetup) Read(ctx context.Context, name string) (setup.Environment, error) {
 	rules, err := g.client.Environment(ctx, g.repo, name)
 	if err != nil && providers.KindOf(err) == providers.NotFound {
-		return setup.Environment{}, nil // the repository is, so that it is not hidden
+		return setup.Environment{}, g.missing(ctx, name, err)
 	}
 	out := setup.Environment{There: true, Wait: rules.Wait, NoSelfReview: rules.NoSelfReview, NoBypass: rules.NoBypass}
 	for _, r := range rules.Reviewers {
@@ -108,6 +109,24 @@ func (g *GitHubSetup) Read(ctx context.Context, name string) (setup.Environment,
 		out.Patterns = append(out.Patterns, setup.Pattern(p))
 	}
 	return out, err
+}
+
+// missing is no error if the list of all environments is without this one, too:
+// GitHub also says that it does not find what a token may not see, and to make
+// one anew would take from it what it has.
+func (g *GitHubSetup) missing(ctx context.Context, name string, notFound error) error {
+	all, err := g.client.Environments(ctx, g.repo)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(one string) bool { return providers.SameName(one, name) }) {
+		return nil
+	}
+	return &providers.Fault{
+		Provider: "github", Op: fmt.Sprintf("environment %s of %s", name, g.Repository), Kind: providers.Unknown,
+		Err:  errors.New("status 404, and it is in the list of environments"),
+		Hint: providers.HintOf(notFound),
+	}
 }
 
 // Writes carry a part out: the rules, then each name that may deploy.

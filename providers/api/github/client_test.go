@@ -44,10 +44,11 @@ func calls(t *testing.T, c *Client) map[string]func(context.Context) error {
 			_, err := c.CreateDeployment(ctx, r, NewDeployment{Ref: api.Commit, Environment: "prod", Task: "x"})
 			return err
 		},
-		api.ListStatuses:   func(ctx context.Context) error { _, err := c.Statuses(ctx, r, 41); return err },
-		api.CreateStatus:   func(ctx context.Context) error { return c.CreateStatus(ctx, r, 41, Status{State: "pending"}) },
-		api.GetRepository:  func(ctx context.Context) error { _, err := c.Repository(ctx, r); return err },
-		api.GetEnvironment: func(ctx context.Context) error { _, err := c.Environment(ctx, r, "prod"); return err },
+		api.ListStatuses:     func(ctx context.Context) error { _, err := c.Statuses(ctx, r, 41); return err },
+		api.CreateStatus:     func(ctx context.Context) error { return c.CreateStatus(ctx, r, 41, Status{State: "pending"}) },
+		api.GetRepository:    func(ctx context.Context) error { _, err := c.Repository(ctx, r); return err },
+		api.ListEnvironments: func(ctx context.Context) error { _, err := c.Environments(ctx, r); return err },
+		api.GetEnvironment:   func(ctx context.Context) error { _, err := c.Environment(ctx, r, "prod"); return err },
 		api.SetRules: func(ctx context.Context) error {
 			return c.SetEnvironment(ctx, r, "prod", Rules{NoSelfReview: true, Reviewers: []Reviewer{{ID: 1}, {Team: true, ID: 101}}, Branches: NamedBranches})
 		},
@@ -100,8 +101,9 @@ func TestRequests(t *testing.T) {
 				api.ListStatuses:     {Path: "/repos/shop/web/deployments/41/statuses", Query: "per_page=100"},
 				api.CreateStatus:     {Path: "/repos/shop/web/deployments/41/statuses", Body: `{"state":"pending","description":"","auto_inactive":false}`},
 
-				api.GetRepository:  {Path: "/repos/shop/web"},
-				api.GetEnvironment: {Path: "/repos/shop/web/environments/prod"},
+				api.GetRepository:    {Path: "/repos/shop/web"},
+				api.ListEnvironments: {Path: "/repos/shop/web/environments", Query: "per_page=100"},
+				api.GetEnvironment:   {Path: "/repos/shop/web/environments/prod"},
 				api.SetRules: {Path: "/repos/shop/web/environments/prod", Body: `{"wait_timer":0,"prevent_self_review":true,` +
 					`"reviewers":[{"type":"User","id":1},{"type":"Team","id":101}],"deployment_branch_policy":{"protected_branches":false,"custom_branch_policies":true}}`},
 				api.ListPatterns: {Path: "/repos/shop/web/environments/prod/deployment-branch-policies", Query: "per_page=100"},
@@ -153,7 +155,7 @@ func TestPages(t *testing.T) {
 func TestOneDocument(t *testing.T) {
 	good := map[string]string{
 		api.Reviews: `[{"state":"approved","user":{"login":"ada"},"environments":[{"name":"prod"}]}]`, api.ListDeployments: `[{"id":4}]`, api.CreateDeployment: `{"id":4}`, api.ListStatuses: `[{"id":4}]`,
-		api.CreateStatus: `{"id":4}`, api.GetRepository: `{"full_name":"shop/web","default_branch":"main","private":false}`, api.GetEnvironment: `{"id":4,"name":"prod"}`, api.SetRules: `{"id":4,"name":"prod"}`,
+		api.CreateStatus: `{"id":4}`, api.GetRepository: `{"full_name":"shop/web","default_branch":"main","private":false}`, api.ListEnvironments: `{"total_count":0,"environments":[]}`, api.GetEnvironment: `{"id":4,"name":"prod"}`, api.SetRules: `{"id":4,"name":"prod"}`,
 		api.ListPatterns: `{"branch_policies":[]}`, api.AddPattern: `{"id":4}`, api.GetUser: `{"id":4,"login":"ada","type":"User"}`, api.GetTeam: `{"id":4,"slug":"ops"}`,
 	}
 	s := api.New(t)

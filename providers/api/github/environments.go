@@ -78,8 +78,51 @@ func (c *Client) Repository(ctx context.Context, r Repo) (Info, error) {
 	return Info{Branch: wire.GetDefaultBranch(), Private: wire.GetPrivate()}, nil
 }
 
-// Environment reads the rules of an environment. One that is not there is a
-// fault of kind NotFound. It takes the permission `actions: read`.
+// Environments are the names of all environments of a repository. A list that
+// is shorter than it says is none. It takes the permission `actions: read`.
+// API: GET /repos/{owner}/{repo}/environments.
+func (c *Client) Environments(ctx context.Context, r Repo) ([]string, error) {
+	call := call{fmt.Sprintf("environments of %s", r), readActions}
+	total := 0
+	all, err := pages(func(page gh.ListOptions) ([]listed, *gh.Response, error) {
+		var wire listing
+		resp, err := c.request(ctx, http.MethodGet, paged("repos/"+r.String()+"/environments", page), nil, &wire)
+		if err == nil && wire.Total == nil {
+			err = errNoList
+		}
+		if err == nil {
+			total = max(total, *wire.Total)
+		}
+		return wire.List, resp, err
+	})
+	if err == nil && len(all) < total {
+		err = fmt.Errorf("the answer lists %d environments and says that there are %d", len(all), total)
+	}
+	if err != nil {
+		return nil, c.byPerson(ctx, call, err)
+	}
+	out := make([]string, len(all))
+	for i, e := range all {
+		if e.ID == 0 || e.Name == "" {
+			return nil, c.byPerson(ctx, call, errNoID)
+		}
+		out[i] = e.Name
+	}
+	return out, nil
+}
+
+// paged is the path of one page of a list.
+func paged(path string, page gh.ListOptions) string {
+	path += fmt.Sprintf("?per_page=%d", page.PerPage)
+	if page.Page > 0 {
+		path += fmt.Sprintf("&page=%d", page.Page)
+	}
+	return path
+}
+
+// Environment reads the rules of an environment. One that is not there, or that
+// the token may not see, is a fault of kind NotFound: Environments tells the
+// two apart. It takes the permission `actions: read`.
 // API: GET /repos/{owner}/{repo}/environments/{environment_name}.
 func (c *Client) Environment(ctx context.Context, r Repo, name string) (Rules, error) {
 	call := call{fmt.Sprintf("environment %s of %s", name, r), readActions}
@@ -118,12 +161,8 @@ func (c *Client) SetEnvironment(ctx context.Context, r Repo, name string, rules 
 func (c *Client) Patterns(ctx context.Context, r Repo, name string) ([]Pattern, error) {
 	call := call{fmt.Sprintf("branches that may deploy to %s of %s", name, r), readActions}
 	listed, err := pages(func(page gh.ListOptions) ([]pattern, *gh.Response, error) {
-		path := fmt.Sprintf("%s/deployment-branch-policies?per_page=%d", environmentPath(r, name), page.PerPage)
-		if page.Page > 0 {
-			path += fmt.Sprintf("&page=%d", page.Page)
-		}
 		var wire patterns
-		resp, err := c.request(ctx, http.MethodGet, path, nil, &wire)
+		resp, err := c.request(ctx, http.MethodGet, paged(environmentPath(r, name)+"/deployment-branch-policies", page), nil, &wire)
 		return wire.List, resp, err
 	})
 	if err != nil {

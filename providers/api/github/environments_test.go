@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // is shown to anybody.
 func setupNeeds() map[string]string {
 	return map[string]string{
-		api.GetRepository: "metadata: read", api.GetEnvironment: "actions: read", api.ListPatterns: "actions: read",
+		api.GetRepository: "metadata: read", api.ListEnvironments: "actions: read", api.GetEnvironment: "actions: read", api.ListPatterns: "actions: read",
 		api.SetRules: "administration: write", api.AddPattern: "administration: write", api.GetTeam: "members: read", api.GetUser: "metadata: read",
 	}
 }
@@ -123,6 +124,33 @@ func TestCapitals(t *testing.T) {
 		s.Meet(api.GetEnvironment, api.Meet{Status: 200, Body: `{"id":1,"name":"` + name + `"}`, Wrong: true})
 		if _, err := open(t, s.URL).Environment(t.Context(), repo(t), "staging"); (err == nil) != known || !known && providers.KindOf(err) != providers.Unknown {
 			t.Errorf("%q: error %v", name, err)
+		}
+	}
+}
+
+// TestEnvironments: all pages count, and a list that lacks something is none.
+func TestEnvironments(t *testing.T) {
+	s := api.New(t)
+	c := open(t, s.URL)
+	if got, err := c.Environments(t.Context(), repo(t)); err != nil || got == nil || len(got) != 0 {
+		t.Errorf("without any: %v, error %v", got, err)
+	}
+	for i := range 120 {
+		s.SetEnvironment(fmt.Sprintf("e%d", i), api.Environment{})
+	}
+	s.Requests()
+	got, err := c.Environments(t.Context(), repo(t))
+	slices.Sort(got)
+	if err != nil || len(slices.Compact(got)) != 120 || len(s.Requests()) != 2 {
+		t.Errorf("%d environments, error %v", len(got), err)
+	}
+	for name, body := range map[string]string{
+		"fewer than there are": `{"total_count":2,"environments":[{"id":1,"name":"prod"}]}`, "none of two": `{"total_count":2,"environments":[]}`,
+		"not how many": `{"environments":[]}`, "no list": `{"total_count":0}`, "no name": `{"total_count":1,"environments":[{"id":1}]}`, "no id": `{"total_count":1,"environments":[{"name":"prod"}]}`,
+	} {
+		s.Meet(api.ListEnvironments, api.Meet{Status: 200, Body: body, Wrong: true})
+		if got, err := c.Environments(t.Context(), repo(t)); providers.KindOf(err) != providers.Unknown || err == nil || got != nil {
+			t.Errorf("%s: %v, error %v, expected kind unknown", name, got, err)
 		}
 	}
 }

@@ -135,6 +135,17 @@ func settings(rules Rules) ruleSet {
 	return out
 }
 
+// listing is a page of a repository's environments.
+type listing struct {
+	Total *int     `json:"total_count"` // of all pages
+	List  []listed `json:"environments"`
+}
+
+type listed struct {
+	ID   int64  `json:"id"`
+	Name string `json:"name"`
+}
+
 type patterns struct {
 	List []pattern `json:"branch_policies"`
 }

@@ -30,6 +30,7 @@ func published(*testing.T) map[string][]string {
 		"/repos/{owner}/{repo}/deployments/{deployment_id}/statuses": {"get", "post"},
 
 		"/repos/{owner}/{repo}":                                                            {"get"},
+		"/repos/{owner}/{repo}/environments":                                               {"get"},
 		"/repos/{owner}/{repo}/environments/{environment_name}":                            {"get", "put"},
 		"/repos/{owner}/{repo}/environments/{environment_name}/deployment-branch-policies": {"get", "post"},
 		"/orgs/{org}/teams/{team_slug}":                                                    {"get"},

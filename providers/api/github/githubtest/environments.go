@@ -2,9 +2,12 @@ package githubtest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/manent/action/providers"
 )
 
 // What a server does with required reviewers, which not every plan knows.
@@ -61,11 +64,13 @@ func (s *Server) SetPlan(plan string, private bool) {
 // doSetup carries out what is about the repository's settings, and reports
 // whether the operation is one of those.
 func (s *Server) doSetup(w http.ResponseWriter, r *http.Request, op Operation, path map[string]string, body []byte) (int, []byte, bool) {
-	name := path["environment_name"]
+	name := s.known(path["environment_name"])
 	environment, there := s.environments[name]
 	switch op.OperationID {
 	case GetRepository:
 		return http.StatusOK, encode(map[string]any{"full_name": Repo, "default_branch": "main", "private": s.private}), true
+	case ListEnvironments:
+		return http.StatusOK, s.listEnvironments(w, r), true
 	case GetUser, GetTeam:
 		status, reply := person(path)
 		return status, reply, true
@@ -87,6 +92,25 @@ func (s *Server) doSetup(w http.ResponseWriter, r *http.Request, op Operation, p
 	}
 	status, reply := s.addPattern(name, body)
 	return status, reply, true
+}
+
+// known is the name as it was set: GitHub passes over capitals.
+func (s *Server) known(name string) string {
+	for known := range s.environments {
+		if providers.SameName(known, name) {
+			return known
+		}
+	}
+	return name
+}
+
+func (s *Server) listEnvironments(w http.ResponseWriter, r *http.Request) []byte {
+	var all []any
+	for _, name := range slices.Sorted(maps.Keys(s.environments)) {
+		all = append(all, json.RawMessage(undescribed(GetEnvironment, s.environments[name].show(name))))
+	}
+	list := json.RawMessage(s.page(w, r, slices.Clone(all)))
+	return encode(map[string]any{"total_count": len(all), "environments": list})
 }
 
 func person(path map[string]string) (int, []byte) {

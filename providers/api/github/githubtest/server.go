@@ -21,6 +21,7 @@ const (
 	ListStatuses      = "repos/list-deployment-statuses"
 	CreateStatus      = "repos/create-deployment-status"
 	GetRepository     = "repos/get"
+	ListEnvironments  = "repos/get-all-environments"
 	GetEnvironment    = "repos/get-environment"
 	SetRules          = "repos/create-or-update-environment"
 	ListPatterns      = "repos/list-deployment-branch-policies"
@@ -78,6 +79,10 @@ type Meet struct {
 	Lost    bool   // the connection ends instead of an answer
 	Cut     bool   // the answer of the server itself ends in the middle
 	Wrong   bool   // against the description, on purpose
+
+	// Meanwhile are environments that somebody else sets as soon as this request
+	// has been served as usual.
+	Meanwhile map[string]Environment
 }
 
 // New begins a server that ends with the test. The token may do what a
@@ -90,7 +95,7 @@ func New(t *testing.T) *Server {
 		wanted: map[string]string{
 			Reviews: "actions: read", ListDeployments: "deployments: read", ListStatuses: "deployments: read",
 			CreateDeployment: "deployments: write", CreateStatus: "deployments: write",
-			GetRepository: "metadata: read", GetEnvironment: "actions: read", ListPatterns: "actions: read",
+			GetRepository: "metadata: read", ListEnvironments: "actions: read", GetEnvironment: "actions: read", ListPatterns: "actions: read",
 			SetRules: "administration: write", AddPattern: "administration: write", GetTeam: "members: read",
 		},
 	}
@@ -143,14 +148,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, Request{Operation: op.OperationID, Path: r.URL.Path, Query: r.URL.Query().Encode(), Body: strings.TrimSpace(string(body))})
 	status, reply := s.authorize(r, op, path)
 	meet, planned := s.next(op.OperationID)
-	if status == 0 && (!planned || meet.Applied || meet.Cut) {
+	if status == 0 && (!planned || meet.Applied || meet.Cut || meet.Meanwhile != nil) {
 		status, reply = s.do(w, r, op, path, body)
 	}
+	maps.Copy(s.environments, meet.Meanwhile)
 	switch {
 	case planned && (meet.Lost || meet.Cut):
 		s.breakOff(w, meet, reply)
 		return
-	case planned:
+	case planned && meet.Meanwhile == nil:
 		maps.Copy(w.Header(), header(meet.Header))
 		status, reply = meet.Status, []byte(meet.Body)
 	}
