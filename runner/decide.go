@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type Word struct {
 	// Review says that the platform was asked, and that this is its reviewers'
 	// yes. It is recorded besides a yes that somebody else has given before.
 	Review bool
+	Noes   int // reviews of before that said no: the platform lists those of all attempts
 }
 
 // Decide appends a decision by compare-and-set, whatever process works right
@@ -112,6 +114,30 @@ func (w Word) record(r *state.Rollout, now time.Time) {
 		}
 	}
 	r.Decisions = append(r.Decisions, d)
+	if step := r.Step(stepOfPause(d.Pause)); w.Review && step != nil {
+		if step.Receipt == nil {
+			step.Receipt = state.Receipt{}
+		}
+		step.Receipt[noes] = strconv.Itoa(w.Noes)
+	}
+}
+
+// noes holds, in the receipt of a planned approval, how many reviews had said
+// no when the reviewers' yes was taken.
+const noes = "noes"
+
+// Noes is how many reviews that say no the last yes to a planned approval has
+// come after, 0 without one: only later ones are an answer.
+func Noes(r *state.Rollout, step string) int {
+	rec := r.Step(step)
+	if rec == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(rec.Receipt[noes])
+	if err != nil {
+		return 0 // then all count
+	}
+	return n
 }
 
 // confirmed is, for a review, the id of the pause that a planned approval had

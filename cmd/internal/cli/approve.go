@@ -24,6 +24,7 @@ type wordFlags struct {
 	noWait  bool
 	once    bool   // of approve
 	review  string // of approve
+	noes    int    // reviews before it that said no
 	after   string // of revert
 	reviews bool   // of revert
 }
@@ -139,7 +140,7 @@ func (a *app) decideIn(ctx context.Context, verb string, f wordFlags, e *runner.
 	if word.Who == "" {
 		word.Who = e.World.Process.Owner.Actor
 	}
-	word.Review = f.review != ""
+	word.Review, word.Noes = f.review != "", f.noes
 	if verb == "revert" {
 		word.Pause, word.Seen = "", ""
 	} else if err := a.question(&word, doc.Rollout); err != nil {

@@ -210,7 +210,7 @@ func TestMatrix(t *testing.T) {
 				play func(map[string]moment)
 			}{
 				{"again", p.again}, {"strangers", p.strangers}, {"newer releases", p.newerReleases}, {"returns", p.returns},
-				{"stale approvals", p.staleApprovals}, {"passed by", p.passedBy}, {"begins", p.begins}, {"ways back", p.waysBack}, {"replaced", p.replaced}, {"superseded", p.superseded},
+				{"stale approvals", p.staleApprovals}, {"passed by", p.passedBy}, {"attempts", p.attempts}, {"begins", p.begins}, {"ways back", p.waysBack}, {"replaced", p.replaced}, {"superseded", p.superseded},
 			} {
 				t.Run(table.name, func(t *testing.T) {
 					began, before := time.Now(), cells

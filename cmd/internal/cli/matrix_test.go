@@ -80,9 +80,13 @@ func newPlant(t *testing.T, platform string, cells *int) *plant {
 	p := &plant{t: t, platform: platform, store: memory.New(), router: newSwitchboard(t), cells: cells, clock: &atomic.Int64{}, apis: map[string]*githubtest.Server{}}
 	p.configure()
 	p.jobs = generated(t, platform)
-	for said, state := range map[string]string{"": "", "approved": "approved", "rejected": "rejected", "unpermitted": "approved", "expired": "approved"} {
+	for said, states := range map[string]string{
+		"": "", "approved": "approved", "rejected": "rejected", "unpermitted": "approved", "expired": "approved",
+		"no yes": "rejected approved", "yes no": "approved rejected", "no yes no": "rejected approved rejected",
+		"yes no yes": "approved rejected approved",
+	} {
 		api := githubtest.New(t)
-		if state != "" {
+		for _, state := range strings.Fields(states) {
 			for _, id := range []int64{200, 300} {
 				api.Review(id, githubtest.Review{State: state, Who: "carol", Comment: "looked", Environments: []string{"prod-approve-10"}})
 			}

@@ -114,7 +114,7 @@ func given(r *state.Rollout, f wordFlags) string {
 		}
 	}
 	over := r.Status.Terminal() || r.Status == state.Returning // and nothing is opened any more
-	if by == "" || f.review != "" && by != f.who && !over {
+	if by == "" || f.review != "" && (by != f.who || f.noes > runner.Noes(r, f.pause)) && !over {
 		return ""
 	}
 	return "approved by " + by + " before, nothing to do"
@@ -134,7 +134,8 @@ func (a *app) needless(r *state.Rollout, step string) string {
 
 // reviewed takes who approved, and why, from the platform's review of the
 // environment in front of this job. An environment without reviewers lets its
-// job through unasked, which is no approval.
+// job through unasked, which is no approval. The platform lists the reviews of
+// all attempts of the run: the last word counts.
 func (a *app) reviewed(ctx context.Context, run state.RunRef, version string, f *wordFlags) error {
 	all, ok, err := a.reviews(ctx, run)
 	if err != nil {
@@ -143,9 +144,17 @@ func (a *app) reviewed(ctx context.Context, run state.RunRef, version string, f 
 	if !ok {
 		return usage("leave --review out", "the platform %s asks nobody for a review", run.Platform)
 	}
-	if found := pick(all, f.review, ci.Approved); len(found) > 0 {
-		f.who, f.reason = names(found), firstOf(f.reason, found[0].Comment)
+	no, yes := pick(all, f.review, ci.Rejected), pick(all, f.review, ci.Approved)
+	if found := lastWord(all, f.review); len(found) > 0 {
+		f.who, f.reason, f.noes = names(found), firstOf(f.reason, found[0].Comment), len(no)
 		return nil
+	}
+	if len(yes) > 0 {
+		return &exitError{ending: ending{
+			Code:    exitPaused,
+			Message: fmt.Sprintf("the last review of environment %s in run %s is a no, by %s: what was approved before it does not count", f.review, run.Run, no[len(no)-1].Who),
+			Hint:    "re-run the failed jobs, which asks the reviewers again; `manent reject --version " + version + "` returns all traffic",
+		}}
 	}
 	return &exitError{ending: ending{
 		Code:    exitPaused,
@@ -165,7 +174,9 @@ func (a *app) rejected(ctx context.Context, environment string, r *state.Rollout
 	} else if err != nil {
 		return err
 	}
-	if found := pick(all, generate.ReviewEnvironment(environment, r.Pause.Step), ci.Rejected); len(found) > 0 {
+	found := pick(all, generate.ReviewEnvironment(environment, r.Pause.Step), ci.Rejected)
+	if before := runner.Noes(r, r.Pause.Step); len(found) > before { // those of before a yes are answered by it
+		found = found[before:]
 		ended.Rejected = true
 		f.who, f.reason = names(found), firstOf(f.reason, found[0].Comment)
 	}
@@ -196,6 +207,22 @@ func pick(all []ci.Review, environment string, says ci.ReviewState) []ci.Review 
 	var out []ci.Review
 	for _, one := range all {
 		if providers.SameName(one.Environment, environment) && one.State == says {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// lastWord are the approvals of an environment that no rejection came after,
+// in the order of the platform's list.
+func lastWord(all []ci.Review, environment string) []ci.Review {
+	var out []ci.Review
+	for _, one := range all {
+		switch {
+		case !strings.EqualFold(one.Environment, environment):
+		case one.State == ci.Rejected:
+			out = nil
+		case one.State == ci.Approved:
 			out = append(out, one)
 		}
 	}
