@@ -147,9 +147,9 @@ func (j *job) tools(t *testing.T, names ...string) string {
 		t.Fatal(err)
 	}
 	for _, name := range append(names, "bash") {
-		real, err := exec.LookPath(name)
+		tool, err := exec.LookPath(name)
 		if err == nil {
-			err = os.Symlink(real, filepath.Join(dir, name))
+			err = os.Symlink(tool, filepath.Join(dir, name))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -24,8 +24,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
-	api "github.com/manent/action/providers/api/gitlab"
 	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/state"
@@ -129,7 +129,7 @@ func (a *app) handOn(doc callJSON, rollout *state.Rollout) {
 // nothing.
 func plain(text, platform string) string {
 	text = strings.Map(func(r rune) rune {
-		if api.BreaksLines(r) || platform != github && strings.ContainsRune("$%", r) {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || platform != github && strings.ContainsRune("$%", r) {
 			return ' '
 		}
 		return r
