@@ -63,9 +63,9 @@ func (c *cloud) bucket(next http.Handler) http.Handler {
 }
 
 // admin passes everything on to the proxy's own interface.
-func (c *cloud) admin(t *testing.T, real string) http.Handler {
+func (c *cloud) admin(t *testing.T, address string) http.Handler {
 	t.Helper()
-	u, err := url.Parse(real)
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}

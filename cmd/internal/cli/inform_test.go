@@ -99,7 +99,7 @@ func TestInform(t *testing.T) {
 		{"another version is in the way", []string{"run", "-c", "prod.yml", "--version", "3.0", "--no-wait"}, exitConflict, "version 2.0 is waiting-approval", []string{"error conflict: "}, ""},
 		{"nothing written", append(approve, "--dry-run"), exitDone, "", nil, ""},
 		{"no such file", []string{"run", "-c", "none.yml", "--version", "2.0"}, exitUsage, "", []string{"error usage: "}, ""},
-		{"a wrong flag", []string{"run", "-c", "prod.yml", "--versoin", "2.0"}, exitUsage, "", []string{"error usage: "}, ""},
+		{"a wrong flag", []string{"run", "-c", "prod.yml", "--versions", "2.0"}, exitUsage, "", []string{"error usage: "}, ""},
 		{"no verb", []string{"rnu"}, exitUsage, "", []string{"error usage: unknown verb"}, ""},
 		{"a look at nothing", []string{"status", "-c", "none.yml"}, exitUsage, "", []string{"error usage: "}, ""},
 		{"a look is no act", []string{"status", "-c", "prod.yml"}, exitDone, "", nil, ""},

@@ -133,8 +133,8 @@ func (p *plant) replaced(all map[string]moment) {
 		got := p.play(way.run, way.job, way.result, func(string, string) memory.Fault {
 			if calls++; calls == k {
 				p.person(0, "revert", "--version", "2.0")
-				p.must(0, newer(), "prepare", "")
-				p.must(0, newer(), "stage-10", "")
+				p.must(0, newer(), "prepare")
+				p.must(0, newer(), "stage-10")
 				taken = p.look()
 			}
 			return memory.None
@@ -160,7 +160,7 @@ func (p *plant) passedBy(all map[string]moment) {
 	p.edit(func(r *state.Rollout) { delete(r.Step("approval@10").Receipt, "answer") })
 	p.person(0, "approve", "--version", "2.0", "--pause", "approval@10", "--who", "ada")
 	given := map[string]moment{"answered": p.look()}
-	p.must(0, owner(), "stage-10", "")
+	p.must(0, owner(), "stage-10")
 	given["opened"] = p.look()
 	review := map[string]string{"github": "0~ 3", "gitlab": "0 0"}[p.platform]
 	p.rows("passed by", given, owner(), "when approve unasked\nanswered "+review+"\nopened "+review)
@@ -182,9 +182,9 @@ func (p *plant) passedBy(all map[string]moment) {
 func (p *plant) confirmed(name string, m moment) {
 	p.goTo(m)
 	p.said = "approved"
-	p.must(0, owner(), "approval-10", "")
-	p.must(0, owner(), "approval-10", "")
-	p.must(0, owner(), "stage-50", "")
+	p.must(0, owner(), "approval-10")
+	p.must(0, owner(), "approval-10")
+	p.must(0, owner(), "stage-50")
 	p.said = ""
 	*p.cells++
 	r := p.look().document(p.t).Rollout

@@ -24,9 +24,9 @@ func (p *plant) moments() map[string]moment {
 	p.t.Helper()
 	all := map[string]moment{"nothing": p.look()}
 	after := func(status string) { all[status] = p.look() }
-	p.must(0, owner(), "prepare", "")
+	p.must(0, owner(), "prepare")
 	after("prepared")
-	p.must(0, owner(), "stage-10", "")
+	p.must(0, owner(), "stage-10")
 	after("waiting")
 	p.edit(func(r *state.Rollout) {
 		r.Status, r.Pause = state.Paused, &state.Pause{ID: "copy.1", Step: "copy", Kind: state.PauseRerun, Reason: "it may not be run again", Since: r.Started}
@@ -34,9 +34,9 @@ func (p *plant) moments() map[string]moment {
 	after("paused")
 	p.goTo(all["waiting"])
 	p.said = "approved"
-	p.must(0, owner(), "approval-10", "")
+	p.must(0, owner(), "approval-10")
 	after("approved")
-	p.must(0, owner(), "stage-50", "")
+	p.must(0, owner(), "stage-50")
 	p.said = ""
 	after("running")
 	p.edit(func(r *state.Rollout) {
@@ -46,7 +46,7 @@ func (p *plant) moments() map[string]moment {
 	after("stopped")
 	p.goTo(all["running"])
 	p.router.set(p.t, 30)
-	p.must(3, owner(), "stage-100", "")
+	p.must(3, owner(), "stage-100")
 	after("drifted")
 	p.goTo(all["running"])
 	p.router.down.Store(true)
@@ -57,7 +57,7 @@ func (p *plant) moments() map[string]moment {
 	p.person(0, "revert", "--version", "2.0")
 	after("returned")
 	p.goTo(all["running"])
-	p.must(0, owner(), "stage-100", "")
+	p.must(0, owner(), "stage-100")
 	after("completed")
 	return all
 }
@@ -293,16 +293,16 @@ func (p *plant) newerReleases(all map[string]moment) {
 	again.attempt = 2
 	for _, old := range []string{"returned", "completed"} {
 		p.goTo(all[old])
-		p.must(0, newer(), "prepare", "")
+		p.must(0, newer(), "prepare")
 		after := map[string]moment{"prepared": p.look()}
-		p.must(0, newer(), "stage-10", "")
+		p.must(0, newer(), "stage-10")
 		after["waiting"] = p.look()
 		p.said = "approved"
-		p.must(0, newer(), "approval-10", "")
+		p.must(0, newer(), "approval-10")
 		p.said = ""
-		p.must(0, newer(), "stage-50", "")
+		p.must(0, newer(), "stage-50")
 		after["running"] = p.look()
-		p.must(0, newer(), "stage-100", "")
+		p.must(0, newer(), "stage-100")
 		after["completed"] = p.look()
 		p.goTo(after["running"])
 		p.person(0, "revert", "--version", "3.0")
@@ -324,8 +324,8 @@ func (p *plant) returns(all map[string]moment) {
 	driven := with("running", func(r *state.Rollout) { r.Resume = true })
 	p.configure("rollout:", "rollout:\n  onCancel: hold")
 	p.goTo(all["nothing"])
-	p.must(0, owner(), "prepare", "")
-	p.must(0, owner(), "stage-10", "")
+	p.must(0, owner(), "prepare")
+	p.must(0, owner(), "stage-10")
 	hold := p.look()
 	p.configure()
 	for _, row := range []struct {
@@ -378,8 +378,8 @@ func (p *plant) staleApprovals(all map[string]moment) {
 	p.person(0, "retry", "--version", "2.0", "--until", "approval@10")
 	retried := p.look()
 	p.goTo(all["completed"])
-	p.must(0, newer(), "prepare", "")
-	p.must(0, newer(), "stage-10", "")
+	p.must(0, newer(), "prepare")
+	p.must(0, newer(), "stage-10")
 	next := p.look()
 	p.goTo(rejected)
 	p.person(0, "run", "--version", "2.0", "--until", "approval@10")
@@ -448,8 +448,8 @@ func (p *plant) staleApprovals(all map[string]moment) {
 func (p *plant) superseded(all map[string]moment) {
 	waited := run{id: 250, number: 13, version: "2.5"}
 	p.goTo(all["completed"])
-	p.must(0, newer(), "prepare", "")
-	p.must(0, newer(), "stage-10", "")
+	p.must(0, newer(), "prepare")
+	p.must(0, newer(), "stage-10")
 	after := map[string]moment{"waiting": p.look()}
 	want := map[string]string{"github": "run #13", "gitlab": ""}[p.platform]
 	if got := after["waiting"].document(p.t).Rollout.Passed; got != want {

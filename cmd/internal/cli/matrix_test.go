@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -272,8 +273,8 @@ func (p *plant) play(r run, j job, result string, hook func(op, key string) memo
 	a.stdin, a.stdout, a.stderr = strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}
 	a.now, a.stores = p.now, func(string) (store.Store, error) { return handle, nil }
 	a.sleep = func(ctx context.Context, d time.Duration) error {
-		time.Sleep(d / 50000) // others get a turn
 		p.clock.Add(int64(d))
+		runtime.Gosched() // others get a turn
 		return ctx.Err()
 	}
 	args := make([]string, len(j.args))
@@ -296,9 +297,9 @@ func (p *plant) played(r run, name, result string) end {
 }
 
 // must plays a job that is to end with a code.
-func (p *plant) must(code int, r run, name, result string) {
+func (p *plant) must(code int, r run, name string) {
 	p.t.Helper()
-	if got := p.played(r, name, result); got.code != code {
+	if got := p.played(r, name, ""); got.code != code {
 		p.t.Fatalf("%s of run %d ended with %d, expected %d: %s", name, r.id, got.code, code, got.stderr)
 	}
 }

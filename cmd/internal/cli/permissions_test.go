@@ -13,8 +13,8 @@ import (
 func TestMissingPermissions(t *testing.T) {
 	cells := 0
 	p := newPlant(t, "github", &cells)
-	p.must(0, owner(), "prepare", "")
-	p.must(0, owner(), "stage-10", "")
+	p.must(0, owner(), "prepare")
+	p.must(0, owner(), "stage-10")
 	waiting := p.look()
 	expired := githubtest.Meet{Status: 401, Body: `{"message":"Bad credentials"}`}
 	for _, row := range []struct {
@@ -60,7 +60,7 @@ func TestMissingPermissions(t *testing.T) {
 	// The name in the state is the reviewer's, whoever runs the job.
 	p.goTo(waiting)
 	p.said = "approved"
-	p.must(0, owner(), "approval-10", "")
+	p.must(0, owner(), "approval-10")
 	if d := p.look().document(t).Rollout.Decisions; len(d) != 1 || d[0].Who != "carol" || d[0].Reason != "looked" {
 		t.Errorf("decisions %+v, expected carol's", d)
 	}

@@ -36,7 +36,7 @@ func TestWays(t *testing.T) {
 			all := p.moments()
 			p.goTo(all["waiting"])
 			p.said = "approved"
-			p.must(0, owner(), "approval-10", "")
+			p.must(0, owner(), "approval-10")
 			p.said = ""
 			all["answered"] = p.look()
 			for _, row := range rows {
