@@ -63,8 +63,14 @@ func onGitHub(s *hub.Server) map[string]string {
 	return map[string]string{"GITHUB_API_URL": s.URL, "GITHUB_REPOSITORY": hub.Repo, "GH_TOKEN": hub.Token}
 }
 
-func onGitLab(s *lab.Server) map[string]string {
+func newGitLab(t *testing.T) *lab.Server {
+	t.Helper()
+	s := lab.New(t)
 	s.AccessToken = "glpat-1"
+	return s
+}
+
+func onGitLab(s *lab.Server) map[string]string {
 	return map[string]string{"CI_API_V4_URL": s.URL, "CI_PROJECT_PATH": lab.Path, "GITLAB_TOKEN": "glpat-1"}
 }
 
@@ -135,7 +141,7 @@ func TestSetupIsIdempotent(t *testing.T) {
 	})
 	t.Run("gitlab", func(t *testing.T) {
 		settingUp(t, nil)
-		s := lab.New(t)
+		s := newGitLab(t)
 		s.Settings = lab.Settings{Push: new(false), Groups: map[string]string{"shop/web/prod": "unordered"}}
 		args := []string{"gitlab", "-c", setUpFile, "--approver", "role:maintainer", "--approver", "user:ada", "--approver", "group:shop/ops"}
 		code, out, errs := setUp(t, onGitLab(s), args...)
@@ -197,7 +203,7 @@ func TestSetupCutOff(t *testing.T) {
 		{Method: "PUT", Path: "/pipeline_schedules/13", Times: 3},
 	} {
 		settingUp(t, nil)
-		s := lab.New(t)
+		s := newGitLab(t)
 		s.Settings = lab.Settings{Push: new(true), NewGroups: "oldest_first"}
 		s.Failures = []lab.Failure{failure}
 		code, out, errs := setUp(t, onGitLab(s), "gitlab", "-c", setUpFile, "--apply")
@@ -227,7 +233,7 @@ func TestSetupNeverLoosens(t *testing.T) {
 	if diff := cmp.Diff(before, s.Environments()); diff != "" {
 		t.Error(diff)
 	}
-	g := lab.New(t)
+	g := newGitLab(t)
 	g.Settings = lab.Settings{Push: new(true), Protected: map[string][]string{"prod": {"user:bob"}}, Schedules: []lab.Schedule{
 		{ID: 13, Description: "nightly", Ref: "main", Cron: "0 1 * * *", Active: true},
 		{ID: 14, Description: "mine", Ref: "main", Cron: "*/10 * * * *", Active: true, Variables: map[string]string{"MANENT_RESUME": "true"}},
@@ -313,11 +319,11 @@ func TestSetupNoticesThePlan(t *testing.T) {
 		asked(t, code, want.code, out+errs, want.says, "`manent generate github --mode dispatch` does without")
 	}
 	settingUp(t, nil)
-	s := lab.New(t)
+	s := newGitLab(t)
 	s.Settings = lab.Settings{Push: new(true), Ignores: true}
 	code, out, errs := setUp(t, onGitLab(s), "gitlab", "-c", setUpFile, "--approver", "user:ada", "--apply")
 	asked(t, code, 1, out+errs, "protected environment prod: may deploy is none, not user:ada")
-	s = lab.New(t)
+	s = newGitLab(t)
 	s.Settings = lab.Settings{Push: new(true), Free: true, Schedules: []lab.Schedule{{ID: 1, Description: "manent: resume rollouts", Ref: "main", Cron: "*/5 * * * *", Active: true, Variables: map[string]string{"MANENT_RESUME": "true"}}}}
 	code, out, errs = setUp(t, onGitLab(s), "gitlab", "-c", setUpFile, "--approver", "user:ada", "--apply")
 	asked(t, code, 64, out+errs, "protect environment prod: status 404", "need GitLab Premium or Ultimate")
@@ -345,7 +351,7 @@ func TestSetupGitLabSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			settingUp(t, tc.change)
-			s := lab.New(t)
+			s := newGitLab(t)
 			s.Settings = tc.settings
 			code, out, errs := setUp(t, onGitLab(s), append([]string{"gitlab", "-c", setUpFile}, tc.args...)...)
 			asked(t, code, 0, out+errs, tc.says...)
@@ -366,7 +372,7 @@ func TestSetupGitLabSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			settingUp(t, nil)
-			s := lab.New(t)
+			s := newGitLab(t)
 			code, out, errs := setUp(t, onGitLab(s), append([]string{"gitlab", "-c", setUpFile}, tc.args...)...)
 			asked(t, code, 64, out+errs, tc.says)
 		})
@@ -431,7 +437,7 @@ func TestSetupWithoutTheirAnswer(t *testing.T) {
 		})
 	}
 	settingUp(t, nil)
-	s := lab.New(t)
+	s := lab.New(t) // which knows no token
 	code, out, errs := setUp(t, map[string]string{"CI_API_V4_URL": s.URL, "CI_PROJECT_PATH": "shop/api", "GITLAB_TOKEN": "glpat-1"}, onGitLab...)
 	asked(t, code, 64, out+errs, append(needsGitLab, "status 401", "role Maintainer")...)
 }
