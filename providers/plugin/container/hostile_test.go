@@ -276,6 +276,7 @@ func TestReadySaysWhy(t *testing.T) {
 		w.put("b1", "health", health)
 		w.expectReady(call, reason)
 	}
+	w.put("b1", "health", "healthy")
 	w.machines["b1"].Listens("127.0.0.1:8080", false)
 	w.expectReady(call, "b1: nothing accepts connections at 127.0.0.1:8080")
 	w.put("b1", "status", "restarting")
