@@ -62,7 +62,7 @@ func (s *session) advance(ctx context.Context) (Outcome, error) {
 		case DoNothing:
 			return s.finish(ctx, terminal(s.doc.Rollout))
 		case DoWait:
-			return s.finish(ctx, Outcome{Result: NotYet, Step: act.Step.Name, Until: act.Until, Message: act.Reason})
+			return s.finish(ctx, Outcome{Result: NotYet, Step: act.Step.Name, Until: act.Until, Message: act.Reason, lost: act.Lost})
 		case DoAsk:
 			return s.finish(ctx, asking(s.doc.Rollout))
 		}

@@ -129,4 +129,6 @@ type Outcome struct {
 	Until   time.Time // for NotYet
 	Message string    // what was read, decided and why
 	Remedy  string
+
+	lost bool // for NotYet: the wait is part of not being able to tell
 }

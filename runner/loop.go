@@ -168,7 +168,9 @@ func (e *Engine) drive(ctx context.Context, o RunOptions) (Outcome, error) {
 		if err != nil {
 			return out, err
 		}
-		unsure = 0
+		if !out.lost {
+			unsure = 0
+		}
 		if out.Message != "" {
 			e.World.Say(line(out))
 		}

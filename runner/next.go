@@ -29,6 +29,7 @@ type Action struct {
 	Step   plan.Step // for DoStep and DoWait
 	Pass   string    // for DoReturn
 	Until  time.Time // for DoWait; for DoAsk when the approval expires
+	Lost   bool      // for DoWait: on a call whose answer was lost
 	Reason string
 }
 
@@ -57,7 +58,7 @@ func Next(p plan.Plan, d *state.Document, cfg config.Config, now time.Time) Acti
 		case rec != nil && now.Before(rec.Due):
 			return Action{Do: DoWait, Step: s, Until: rec.Due, Reason: rec.Message}
 		case now.Before(lostUntil(s, d, now)):
-			return Action{Do: DoWait, Step: s, Until: lostUntil(s, d, now), Reason: "a call whose answer was lost may still land"}
+			return Action{Do: DoWait, Step: s, Until: lostUntil(s, d, now), Lost: true, Reason: "a call whose answer was lost may still land"}
 		case rec != nil:
 			return Action{Do: DoStep, Step: s}
 		}

@@ -77,6 +77,7 @@ type sim struct {
 	strangers  bool            // somebody else changes the weights, so that a person may be asked
 	forbidden  bool            // the router refuses every read with 403
 	downWrites bool            // no part takes a write
+	mute       bool            // the router answers no write, and does none
 	onWrite    func()          // called in front of every write of weights
 	onRead     func()          // called in front of every read of weights
 	race       *race           // several processes at once; nil for one
@@ -196,6 +197,9 @@ func (s *sim) routerFault(p routertest.Point) routertest.Fault {
 	}
 	if s.down[p.Part] || s.downWrites && p.Op == routertest.OpWrite {
 		return routertest.Fault{Mode: routertest.Refused, Kind: providers.Unavailable}
+	}
+	if s.mute && p.Op == routertest.OpWrite {
+		return routertest.Fault{Mode: routertest.Lost}
 	}
 	f := s.next(p.Op != routertest.OpRead && p.Op != routertest.OpSettled)
 	switch f {
