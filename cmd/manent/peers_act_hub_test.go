@@ -28,8 +28,8 @@ import (
 //   - a cancel and a lost runner are signals of the test's own to the step's
 //     process, for act ends it with SIGKILL and knows no result "cancelled";
 //   - actions/checkout is act's own copy of the checkout, the action's commit
-//     is a folder, and manent stands in the runner's tool cache as a release
-//     that was downloaded before.
+//     is a folder, and manent is on the runner, as --binary-path says: a
+//     release is downloaded in the action's own tests.
 //
 // What differs from GitHub's runner: act gives each step a terminal, and its
 // schema is older than one key of the generated files, see adapted.
@@ -72,7 +72,7 @@ func (k *actKit) hub(t *testing.T, configuration string, flags ...string) *gitHu
 	}
 	h.config = h.write("checkout/envconfig/shop/web/prod.yml", configuration)
 	cmd := h.command(t.Context(), append([]string{
-		"generate", "github", "-c", "envconfig/shop/web/prod.yml", "--action", pin, "--runs-on", "ubuntu-latest", "--out", ".",
+		"generate", "github", "-c", "envconfig/shop/web/prod.yml", "--action", pin, "--runs-on", "ubuntu-latest", "--binary-path", k.binary, "--out", ".",
 	}, flags...)...)
 	cmd.Dir = h.checkout
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,28 +50,19 @@ func newActKit(t *testing.T) *actKit {
 		}
 		actFile(t, filepath.Join(k.action, name), data)
 	}
-	release, err := os.ReadFile("../../action/version")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.kept(t, filepath.Join(k.cache, "tool_cache/manent", strings.TrimSpace(string(release)), runtime.GOOS+"-"+runtime.GOARCH))
+	k.build(t)
 	return k
 }
 
-// kept builds manent as it is released, where the action keeps a release.
-func (k *actKit) kept(t *testing.T, dir string) {
+// build builds manent as it is released.
+func (k *actKit) build(t *testing.T) {
 	t.Helper()
-	k.binary = filepath.Join(dir, "manent")
+	k.binary = filepath.Join(t.TempDir(), "manent")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", k.binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	sum, err := exec.CommandContext(t.Context(), "sha256sum", k.binary).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	actFile(t, filepath.Join(dir, "sha256"), sum[:64])
 }
 
 func actFile(t *testing.T, path string, data []byte) {

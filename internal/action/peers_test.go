@@ -108,6 +108,7 @@ func TestShellcheck(t *testing.T) {
 // TestBuiltFromSource: inside its own repository the action builds manent.
 func TestBuiltFromSource(t *testing.T) {
 	j := newJob(t, nil)
+	j.builds = true
 	j.env["INPUT_COMMAND"], j.env["INPUT_MANENT_VERSION"] = "version", ""
 	j.env["GITHUB_WORKSPACE"] = j.env["GITHUB_ACTION_PATH"]
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY"} {

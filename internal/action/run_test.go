@@ -75,8 +75,9 @@ func (s *releases) serve(w http.ResponseWriter, r *http.Request) {
 
 // job is one runner: what is kept between steps is in its folders.
 type job struct {
-	dir string
-	env map[string]string
+	builds bool // from source, which takes as long as it takes
+	dir    string
+	env    map[string]string
 }
 
 func newJob(t *testing.T, s *releases) *job {
@@ -117,7 +118,11 @@ func (j *job) command(ctx context.Context, t *testing.T) *exec.Cmd {
 	if err := os.WriteFile(script, []byte(m.Runs.Steps[0].Run), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a signal that is lost would be waited for
+	limit := 20 * time.Second // a signal that is lost would be waited for
+	if j.builds {
+		limit = 5 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-e", "-o", "pipefail", script)
 	cmd.WaitDelay = time.Second
