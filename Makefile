@@ -27,9 +27,10 @@ CYCLONEDX_VERSION := v1.10.0
 # -update write them.
 GENERATED ?= $$({ git grep -l --untracked '^func TestGenerated' -- '*_test.go' || true; } | xargs -r -n1 dirname | sort -u | sed 's,^,./,')
 
-# A process under the race detector waits for a second before it ends, each
-# package's tests do, and each manent that they start.
-RACE := GORACE="atexit_sleep_ms=50 $${GORACE-}"
+# What tests run with. A process under the race detector waits for a second
+# before it ends, each package's tests do, and each manent that they start.
+# Short processes need not collect their garbage so often.
+TESTS := GOGC=400 GORACE="atexit_sleep_ms=50 $${GORACE-}"
 
 # Packages with long tests. Under the race detector they run a part of them,
 # which their *_race_test.go say; here all of it.
@@ -94,9 +95,9 @@ cross: ## compile for the other systems
 
 .PHONY: test
 test: ## all tests that need nothing but Go, git and a shell
-	$(RACE) $(GO) test -race -p 4 -timeout 5m ./...
+	$(TESTS) $(GO) test -race -p 4 -timeout 5m ./...
 	@echo '$(GO) test $(WHOLE)'; log=$$(mktemp); trap 'rm -f $$log' EXIT; \
-	if $(GO) test -p 4 -timeout 5m -v $(WHOLE) >$$log 2>&1; then grep -E '^ok|(proof|race)_test.go' $$log; \
+	if $(TESTS) $(GO) test -p 4 -timeout 5m -v $(WHOLE) >$$log 2>&1; then grep -E '^ok|(proof|race)_test.go' $$log; \
 	else grep -E -B 60 -- '--- FAIL|^FAIL|^panic' $$log; exit 1; fi
 
 .PHONY: peers
@@ -131,7 +132,7 @@ test-peers: ## tests against the real servers that make peers brings
 	@packages="$(peers)"; \
 	[ -n "$$packages" ] || { echo "no test has the build tag peers"; exit 1; }; \
 	tests=$$({ git grep -l --untracked '^//go:build peers' -- '*_test.go' || true; } | xargs grep -hoE '^func Test[A-Za-z0-9_]+' | sed 's/^func //' | sort -u | paste -sd '|'); \
-	$(RACE) MANENT_PEERS_BIN=$(BIN) PATH=$$PATH:/usr/sbin $(GO) test -tags peers -race -count=1 -timeout 10m -parallel 6 -run "^($$tests)$$" $$packages
+	$(TESTS) MANENT_PEERS_BIN=$(BIN) PATH=$$PATH:/usr/sbin $(GO) test -tags peers -race -count=1 -timeout 10m -parallel 6 -run "^($$tests)$$" $$packages
 
 .PHONY: bench
 bench: ## benchmarks, and a table of what the design sets a goal for
