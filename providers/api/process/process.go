@@ -99,12 +99,12 @@ func (c Command) run(ctx context.Context, environ []string, out *output) (Result
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
 	if ctx.Err() != nil {
-		return Result{Exit: -1}, c.fault(providers.Unknown, fmt.Errorf("was not started: %w", causeOf(ctx)), "")
+		return Result{Exit: -1}, c.unstarted(causeOf(ctx))
 	}
 	grace := cmp.Or(c.grace, Grace)
 	group, err := newGroup(ctx, grace)
 	if err != nil {
-		return Result{Exit: -1}, c.startFault(err)
+		return Result{Exit: -1}, c.startFault(ctx, err)
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", c.Run)
 	cmd.Env, cmd.Dir = environ, c.Dir
@@ -113,7 +113,7 @@ func (c Command) run(ctx context.Context, environ []string, out *output) (Result
 	group.join(ctx, cmd)
 	if err = cmd.Start(); err != nil {
 		group.end(true)
-		return Result{Exit: -1}, c.startFault(err)
+		return Result{Exit: -1}, c.startFault(ctx, err)
 	}
 	err = cmd.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) && group.cause == nil {
@@ -168,8 +168,19 @@ func (c Command) explain(cause, err error, r Result) error {
 	return c.fault(providers.Invalid, fmt.Errorf("ended with exit code %d%s", r.Exit, quote(r.Tail)), hint)
 }
 
+// unstarted says what it means that the context ended before the command began.
+func (c Command) unstarted(cause error) error {
+	if errors.Is(cause, errTimeout) {
+		return c.explain(cause, cause, Result{Exit: -1})
+	}
+	return c.fault(providers.Unknown, fmt.Errorf("was not started: %w", cause), "")
+}
+
 // startFault is about a command of which nothing has run.
-func (c Command) startFault(err error) error {
+func (c Command) startFault(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
+		return c.unstarted(causeOf(ctx)) // while it was being started
+	}
 	err = fmt.Errorf("could not start: %w", err)
 	for _, scarce := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, scarce) {

@@ -393,3 +393,31 @@ func TestRunDoesNotStartWhenCancelled(t *testing.T) {
 		t.Error("the command ran")
 	}
 }
+
+// A context that ends while the command is being started says as little about
+// it as one that ends later; its own timeout has passed, even so.
+func TestEndedWhileStarting(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := Command{Name: "deploy", Provider: "exec", Timeout: time.Nanosecond}
+	late, stop := c.limit(t.Context())
+	defer stop()
+	<-late.Done()
+	for _, test := range []struct {
+		ctx  context.Context
+		kind providers.Kind
+		says string
+	}{
+		{cancelled, providers.Unknown, "was not started: context canceled"},
+		{late, providers.Invalid, "did not end within 1ns"},
+	} {
+		err := c.startFault(test.ctx, test.ctx.Err())
+		if providers.KindOf(err) != test.kind || !strings.Contains(fmt.Sprint(err), test.says) {
+			t.Errorf("%v of kind %s, expected %q of kind %s", err, providers.KindOf(err), test.says, test.kind)
+		}
+	}
+	_, err := Run(t.Context(), Command{Name: "deploy", Provider: "exec", Run: "true", Timeout: time.Nanosecond})
+	if providers.KindOf(err) != providers.Invalid || !strings.Contains(fmt.Sprint(err), "did not end within 1ns") {
+		t.Errorf("%v, expected the timeout", err)
+	}
+}

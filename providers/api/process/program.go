@@ -63,14 +63,14 @@ func Ask(ctx context.Context, p Program) (Reply, error) {
 	grace := cmp.Or(p.Grace, Grace)
 	group, err := newGroup(ctx, grace)
 	if err != nil {
-		return Reply{}, p.named(command.startFault(err))
+		return Reply{}, p.named(command.startFault(ctx, err))
 	}
 	answer := &bounded{limit: p.Limit, over: func() { stop(errLimit) }}
 	child := p.command(ctx, answer, out, grace)
 	group.join(ctx, child)
 	if err = child.Start(); err != nil {
 		group.end(true)
-		return Reply{}, p.named(command.startFault(err))
+		return Reply{}, p.named(command.startFault(ctx, err))
 	}
 	err = child.Wait()
 	group.end(true)
