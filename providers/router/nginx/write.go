@@ -125,11 +125,12 @@ func (i instance) change(ctx context.Context, next func(file, error) (to split.F
 // where no file is.
 func (i instance) await(ctx context.Context, f split.File) error {
 	for f.Generation != "" {
-		if ok, err := i.serves(ctx, f.Generation); ok || err != nil {
+		ok, err := i.serves(ctx, f.Generation)
+		if ok || err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
-		case <-ctx.Done():
+		case <-ctx.Done(): // while they were asked, or in between
 			return fmt.Errorf("the file is in place, the workers do not serve it yet: %w", context.Cause(ctx))
 		case <-time.After(50 * time.Millisecond):
 		}
