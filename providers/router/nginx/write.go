@@ -125,8 +125,7 @@ func (i instance) change(ctx context.Context, next func(file, error) (to split.F
 // where no file is.
 func (i instance) await(ctx context.Context, f split.File) error {
 	for f.Generation != "" {
-		ok, err := i.serves(ctx, f.Generation)
-		if ok || err != nil && ctx.Err() == nil {
+		if ok, err := i.serves(ctx, f.Generation); ok || err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
