@@ -34,7 +34,7 @@ TESTS := GOGC=400 GORACE="atexit_sleep_ms=50 $${GORACE-}"
 
 # Packages with long tests. Under the race detector they run a part of them,
 # which their *_race_test.go say; here all of it.
-WHOLE := ./analysis/... ./cmd/manent ./runner ./runner/gate ./runner/simulate ./state/checkpoint
+WHOLE := ./analysis/... ./cmd/internal/cli ./cmd/manent ./runner ./runner/gate ./runner/simulate ./state/checkpoint
 
 # The stripped binary must not be larger, in bytes.
 MAX_BINARY := 40000000
@@ -97,7 +97,7 @@ cross: ## compile for the other systems
 test: ## all tests that need nothing but Go, git and a shell
 	$(TESTS) $(GO) test -race -timeout 5m ./...
 	@echo '$(GO) test $(WHOLE)'; log=$$(mktemp); trap 'rm -f $$log' EXIT; \
-	if $(TESTS) $(GO) test -timeout 5m -v $(WHOLE) >$$log 2>&1; then grep -E '^ok|(proof|race)_test.go' $$log; \
+	if $(TESTS) $(GO) test -timeout 5m -v $(WHOLE) >$$log 2>&1; then grep -E '^ok|(proof|race|matrix_tables)_test.go.* (enumerated|stories|orders)' $$log; \
 	else grep -E -B 60 -- '--- FAIL|^FAIL|^panic' $$log; exit 1; fi
 
 .PHONY: peers
