@@ -285,7 +285,7 @@ func TestMoreShiftNeverRaisesP(t *testing.T) {
 
 func TestOneAllocation(t *testing.T) {
 	g := rand.New(rand.NewPCG(7, 8))
-	for _, n := range []int{2, 60, 1000 / scale} {
+	for _, n := range few([]int{1000, 60, 2}) {
 		x, y := normals(g, n, 0, 1), normals(g, n, 0, 1)
 		for _, confidence := range []float64{0, 0.5} {
 			for _, method := range []Method{Normal, Exact} {
