@@ -95,9 +95,9 @@ cross: ## compile for the other systems
 
 .PHONY: test
 test: ## all tests that need nothing but Go, git and a shell
-	$(TESTS) $(GO) test -race -timeout 5m ./...
+	$(TESTS) $(GO) test -race -p 3 -timeout 5m ./...
 	@echo '$(GO) test $(WHOLE)'; log=$$(mktemp); trap 'rm -f $$log' EXIT; \
-	if $(TESTS) $(GO) test -timeout 5m -v $(WHOLE) >$$log 2>&1; then grep -E '^ok|(proof|race|matrix_tables)_test.go.* (enumerated|stories|orders)' $$log; \
+	if $(TESTS) $(GO) test -p 3 -parallel 8 -timeout 5m -v $(WHOLE) >$$log 2>&1; then grep -E '^ok|(proof|race|matrix_tables)_test.go.* (enumerated|stories|orders)' $$log; \
 	else grep -E -B 60 -- '--- FAIL|^FAIL|^panic' $$log; exit 1; fi
 
 .PHONY: peers
