@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,26 @@ const (
 	maxMessage = 1000      // characters of a program's message that are shown
 )
 
+// loose are texts, and what many programs write for a number that is none.
+var loose = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+
+// strict makes null of a number that is none: no field takes it, and the
+// error is about the field and not about the whole answer.
+func strict(data []byte) []byte {
+	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+		return data
+	}
+	return loose.ReplaceAllFunc(data, func(found []byte) []byte {
+		if found[0] == '"' {
+			return found
+		}
+		return []byte("null")
+	})
+}
+
 // decode reads exactly one JSON document, numbers as json.Number.
 func decode(data []byte) (any, error) {
-	data = bytes.TrimSpace(data)
+	data = strict(bytes.TrimSpace(data))
 	if len(data) == 0 {
 		return nil, errors.New("there is no answer")
 	}
@@ -47,6 +65,15 @@ type parser struct {
 	id     string
 	result reflect.Type
 	redact func(string) string // makes a text one line without secrets
+	parts  *[]any              // of a reading: takes its parts, which are not judged then; nil for any other result
+}
+
+// apart takes the parts out of a result.
+func (p parser) apart(answer map[string]any) {
+	result, _ := answer["result"].(map[string]any)
+	if list, ok := result["parts"].([]any); ok && p.parts != nil {
+		*p.parts, result["parts"] = list, []any{}
+	}
 }
 
 // parse returns a result, or the program's own no. An error says why the
@@ -58,6 +85,7 @@ func (p parser) parse(data []byte, exit int) (result any, no *Error, err error) 
 	}
 	object, _ := value.(map[string]any)
 	message, hint := p.texts(object)
+	p.apart(object)
 	if p.secret(value) {
 		return nil, nil, errors.New("the answer holds a secret, which must not go into the state")
 	}

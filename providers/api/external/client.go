@@ -60,10 +60,16 @@ type Call struct {
 // well-formed error, Unknown for everything else that is not a result, and
 // what process.Ask says of a program that could not be started.
 func Do[T any](ctx context.Context, c *Client, call Call) (T, error) {
-	var none T
+	result, err := c.exchange(ctx, call, parser{result: reflect.TypeFor[T](), redact: c.redact})
+	out, _ := result.(T)
+	return out, err
+}
+
+// exchange asks, and reads the answer by a parser that gets the request's id.
+func (c *Client) exchange(ctx context.Context, call Call, p parser) (any, error) {
 	id, err := newID()
 	if err != nil {
-		return none, c.fault(call.Method, providers.Unavailable, err)
+		return nil, c.fault(call.Method, providers.Unavailable, err)
 	}
 	request := Request{
 		Protocol: cmp.Or(call.Protocol, Protocol), ID: id, Request: call.Method, Params: call.Params,
@@ -71,17 +77,17 @@ func Do[T any](ctx context.Context, c *Client, call Call) (T, error) {
 	}
 	reply, err := c.send(ctx, call, request)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	result, no, err := parser{id: id, result: reflect.TypeFor[T](), redact: c.redact}.parse(reply.Out, reply.Exit)
+	p.id = id
+	result, no, err := p.parse(reply.Out, reply.Exit)
 	switch {
 	case err != nil:
-		return none, c.doubt(call.Method, reply, err)
+		return nil, c.doubt(call.Method, reply, err)
 	case no != nil:
-		return none, c.refused(call.Method, *no)
+		return nil, c.refused(call.Method, *no)
 	}
-	out, _ := result.(T)
-	return out, nil
+	return result, nil
 }
 
 func newID() (string, error) {
@@ -163,9 +169,6 @@ func (c *Client) refused(method string, e Error) error {
 		Err: &Refusal{Text: e.Message, Drift: e.Drift}, Hint: e.Hint, After: e.wait(),
 	}
 }
-
-// Fault is an error inside a result as the program's own word.
-func (c *Client) Fault(method string, e Error) error { return c.refused(method, e) }
 
 // Refusal is what a program said with its no.
 type Refusal struct {

@@ -1,7 +1,6 @@
 package external
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,35 +18,6 @@ func (r DeployResult) Sense() error {
 	for key := range r.Ref {
 		if strings.HasPrefix(strings.ToLower(key), "manent") {
 			return fmt.Errorf("ref has key %q, expected none that begins with manent", key)
-		}
-	}
-	return nil
-}
-
-// Sense refuses what cannot be true of a part that was read.
-func (p Part) Sense() error {
-	if len(p.Weights) == 0 {
-		return errors.New("it has no weights")
-	}
-	for unit, weight := range p.Weights {
-		if unit == "" || weight < 0 {
-			return fmt.Errorf("weight %v of %q, expected 0 or more", weight, unit)
-		}
-	}
-	var sum float64
-	for _, slot := range enums("slot") {
-		share, known := p.Shares[slot]
-		if !known || share < 0 || share > 100 {
-			return fmt.Errorf("the share of slot %s is %v, expected 0 to 100", slot, share)
-		}
-		sum += share
-	}
-	if len(p.Shares) != 2 || sum > 100.01 || sum < 99.99 && sum > 0 && len(p.Foreign) == 0 {
-		return fmt.Errorf("shares %v, expected those of a and b, 100 together unless a foreign entry has some", p.Shares)
-	}
-	for slot, up := range p.Units {
-		if !slices.Contains(enums("slot"), slot) || up < 0 {
-			return fmt.Errorf("units %v, expected servers up in a and b", p.Units)
 		}
 	}
 	return nil

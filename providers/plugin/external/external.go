@@ -8,10 +8,7 @@ package external
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -45,17 +42,10 @@ func Spec() plugin.Spec {
 	}
 }
 
-// Program is a configured program. Before its first request it is asked to
-// describe itself; when that is not what the settings say, nothing else is
-// asked.
+// Program is a configured program.
 type Program struct {
+	*api.Program
 	Settings Settings
-	Client   *api.Client
-	log      func(string)
-
-	mu    sync.Mutex
-	fits  bool // it has described itself as configured
-	wrong error
 }
 
 // Open checks the settings; it starts nothing.
@@ -63,12 +53,13 @@ func Open(env providers.Env, s Settings) (*Program, error) {
 	if err := s.check(); err != nil {
 		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
-	p := &Program{Settings: s, Client: api.New(api.Options{
+	client := api.New(api.Options{
 		Provider: name, Command: s.Command, Dir: env.Dir, Env: s.variables().Environ(env.Getenv), Settings: s.Settings,
-		Targets: targetsOf(env.Targets), Redactor: env.Redactor, Secrets: s.secrets(env),
-	})}
+		Targets: targetsOf(env.Targets), Redactor: env.Redactor, Secrets: api.Secrets(env, s.Secrets, s.SecretsIn == "request"),
+	})
+	p := &Program{Settings: s, Program: &api.Program{Client: client, Capabilities: s.Capabilities, Traits: s.traits(), Timeout: s.Timeout}}
 	if env.Log != nil {
-		p.log = func(line string) { env.Log("%s", line) }
+		p.Log = func(line string) { env.Log("%s", line) }
 	}
 	return p, nil
 }
@@ -117,44 +108,7 @@ func (s Settings) RouterTraits() router.Traits {
 
 // ask sends a request to a program that is what the settings say.
 func ask[T any](ctx context.Context, p *Program, method string, params any) (T, error) {
-	return do[T](ctx, p, api.Call{Method: method, Params: params, Timeout: p.Settings.Timeout, Log: p.log})
-}
-
-func do[T any](ctx context.Context, p *Program, call api.Call) (T, error) {
-	if err := p.Check(ctx); err != nil {
-		var none T
-		return none, err
-	}
-	return api.Do[T](ctx, p.Client, call)
-}
-
-// Check asks the program to describe itself and compares that with the
-// settings. Once it has fitted, or has not, it is not asked again; when it
-// gave no answer, it is.
-func (p *Program) Check(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.fits || p.wrong != nil {
-		return p.wrong
-	}
-	d, err := p.Describe(ctx)
-	if err != nil {
-		return err
-	}
-	if problems := d.Differences(p.Settings.Capabilities, p.Settings.traits()); len(problems) > 0 {
-		p.wrong = &providers.Fault{
-			Provider: name, Op: "request " + api.Describe, Kind: providers.Invalid,
-			Err:  fmt.Errorf("program %q is not what the settings say: %s", d.Name, strings.Join(problems, "; ")),
-			Hint: "correct plugin.settings, or the program; nothing was asked of it",
-		}
-	}
-	p.fits = p.wrong == nil
-	return p.wrong
-}
-
-// Describe asks the program what it is.
-func (p *Program) Describe(ctx context.Context) (api.Description, error) {
-	return api.Do[api.Description](ctx, p.Client, api.Call{Method: api.Describe, Params: api.None{}, Timeout: p.Settings.Timeout, Log: p.log})
+	return api.Ask[T](ctx, p.Program, p.Call(method, params))
 }
 
 // about is a request for a slot.
@@ -168,9 +122,9 @@ func about(call plugin.Call) api.SlotParams {
 func onSlot[T any](ctx context.Context, p *Program, method string, call plugin.Call, params any, timeout time.Duration) (T, error) {
 	log := call.Output
 	if log == nil {
-		log = p.log
+		log = p.Log
 	}
-	return do[T](ctx, p, api.Call{Method: method, Params: params, Timeout: timeout, Vars: call.Vars, Log: log})
+	return api.Ask[T](ctx, p.Program, api.Call{Method: method, Params: params, Timeout: timeout, Vars: call.Vars, Log: log})
 }
 
 // Deploy implements plugin.Deployer.
@@ -180,7 +134,7 @@ func (p *Program) Deploy(ctx context.Context, call plugin.Call) (state.Release, 
 		return state.Release{}, err
 	}
 	if err := got.Sense(); err != nil {
-		return state.Release{}, doubt(api.Deploy, err)
+		return state.Release{}, p.Doubt(api.Deploy, err)
 	}
 	ref := maps.Clone(call.Release.Ref)
 	if ref == nil {
@@ -194,7 +148,7 @@ func (p *Program) Deploy(ctx context.Context, call plugin.Call) (state.Release, 
 func (p *Program) Ready(ctx context.Context, call plugin.Call, share float64) (bool, string, error) {
 	got, err := onSlot[api.ReadyResult](ctx, p, api.Ready, call, api.ShareParams{SlotParams: about(call), Share: share}, p.Settings.Timeout)
 	if err == nil && !got.Ready && got.Reason == "" {
-		err = doubt(api.Ready, errors.New("it is not ready, and there is no reason"))
+		err = p.Doubt(api.Ready, errors.New("it is not ready, and there is no reason"))
 	}
 	return err == nil && got.Ready, got.Reason, err
 }
@@ -209,12 +163,4 @@ func (p *Program) Scale(ctx context.Context, call plugin.Call, share float64) er
 func (p *Program) Retire(ctx context.Context, call plugin.Call) error {
 	_, err := onSlot[api.None](ctx, p, api.Retire, call, about(call), p.Settings.Timeout)
 	return err
-}
-
-// doubt is about an answer that makes no sense.
-func doubt(method string, err error) error {
-	return &providers.Fault{
-		Provider: name, Op: "request " + method, Kind: providers.Unknown, Err: fmt.Errorf("the answer makes no sense: %w", err),
-		Hint: "correct the program, see docs/external.md",
-	}
 }

@@ -39,44 +39,38 @@ func slotsOf(s state.Slots) api.SlotState {
 	return api.SlotState{A: release(s.A), B: release(s.B), Candidate: string(s.Candidate)}
 }
 
-// Read implements router.Router.
+// Read implements router.Router. A part that makes no sense is its own error,
+// or Unfit when its weights do, and hides no other.
 func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, error) {
-	got, err := ask[api.ReadResult](ctx, r.program, api.Read, api.ReadParams{Slots: slotsOf(slots)})
+	if err := r.program.Check(ctx); err != nil {
+		return router.Reading{}, err
+	}
+	parts, testers, err := r.program.Read(ctx, r.program.Call(api.Read, api.ReadParams{Slots: slotsOf(slots)}))
 	if err != nil {
 		return router.Reading{}, err
 	}
-	out := router.Reading{Testers: got.Testers}
-	known, bad := map[string]bool{}, 0
-	for _, p := range got.Parts {
-		if p.ID == "" || known[p.ID] {
-			return router.Reading{}, doubt(api.Read, fmt.Errorf("part %q has no name of its own", p.ID))
-		}
-		known[p.ID] = true
-		if p.Error != nil {
+	if len(parts) == 0 {
+		return router.Reading{}, r.program.Doubt(api.Read, errors.New("there are no parts"))
+	}
+	out, bad := router.Reading{Testers: testers}, 0
+	for _, p := range parts {
+		part := r.part(p)
+		if part.Err != nil {
 			bad++
-			out.Parts = append(out.Parts, router.Part{PartWeights: state.PartWeights{ID: p.ID}, Err: r.program.Client.Fault("read, part "+p.ID, *p.Error)})
-			continue
-		}
-		part, err := partOf(p)
-		if err != nil {
-			return router.Reading{}, doubt(api.Read, fmt.Errorf("part %s: %w", p.ID, err))
 		}
 		out.Parts = append(out.Parts, part)
 	}
-	switch {
-	case len(out.Parts) == 0:
-		return router.Reading{}, doubt(api.Read, errors.New("there are no parts"))
-	case bad == len(out.Parts):
+	if bad == len(out.Parts) {
 		return router.Reading{}, out.Err()
 	}
 	return out, nil
 }
 
-// partOf is a part that makes sense.
-func partOf(p api.Part) (router.Part, error) {
+// part is what a reading says of one.
+func (r *Router) part(p api.Seen) router.Part {
 	out := router.Part{
 		PartWeights: state.PartWeights{ID: p.ID, Weights: p.Weights}, Shares: map[state.Slot]float64{}, Revision: p.Revision,
-		Pending: p.Pending, Foreign: p.Foreign, By: p.By,
+		Pending: p.Pending, Foreign: p.Foreign, By: p.By, Err: r.inPart(p.ID, p.Err), Unfit: r.inPart(p.ID, p.Unfit),
 	}
 	for slot, share := range p.Shares {
 		out.Shares[state.Slot(slot)] = share
@@ -87,12 +81,30 @@ func partOf(p api.Part) (router.Part, error) {
 		}
 		out.Units[state.Slot(slot)] = up
 	}
-	return out, p.Sense()
+	for unit := range p.Weights {
+		if !r.program.Settings.Plans && state.Slot(unit).Other() == "" && out.Unfit == nil && out.Err == nil {
+			out.Unfit = r.inPart(p.ID, fmt.Errorf("it has a weight of %q, expected those of a and b", unit))
+		}
+	}
+	return out
+}
+
+// inPart leaves the program's own word as it is.
+func (r *Router) inPart(id string, err error) error {
+	if _, own := errors.AsType[*providers.Fault](err); own || err == nil {
+		return err
+	}
+	return r.program.Doubt(api.Read, fmt.Errorf("part %s: %w", id, err))
 }
 
 // Write implements router.Router. A program that does not compare gets only
 // the parts that have to be changed, after manent has compared them.
 func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
+	for _, p := range want {
+		if len(p.Weights) == 0 {
+			return nil, r.program.Doubt(api.Plan, fmt.Errorf("there is no plan for part %s", p.ID))
+		}
+	}
 	expected := expect.Weights()
 	if !r.program.Settings.Conditional {
 		changed, err := r.compare(ctx, slots, want, expected)
@@ -168,13 +180,13 @@ func drifted(part string, seen, from map[string]float64) error {
 func (r *Router) conflict(err error, want, expected []state.PartWeights) error {
 	refusal, _ := errors.AsType[*api.Refusal](err)
 	if refusal == nil || refusal.Drift == nil {
-		return doubt(api.Write, errors.New("a conflict without drift, which says what was found instead"))
+		return r.program.Doubt(api.Write, errors.New("a conflict without drift, which says what was found instead"))
 	}
 	d := refusal.Drift
 	from, known := router.Find(expected, d.Part)
 	to, wanted := router.Find(want, d.Part)
 	if !known || !wanted || router.Between(d.Seen, from, to) {
-		return doubt(api.Write, fmt.Errorf("a conflict over part %s with weights %v, which are as expected or wanted", d.Part, d.Seen))
+		return r.program.Doubt(api.Write, fmt.Errorf("a conflict over part %s with weights %v, which are as expected or wanted", d.Part, d.Seen))
 	}
 	return drifted(d.Part, d.Seen, from)
 }
@@ -185,15 +197,47 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 	return err == nil && got.Settled, err
 }
 
-// Plan implements router.Planner: by percent, or as the program says.
+// Plan implements router.Planner: by percent, or as the program says. A part
+// that is Unfit refuses any share but that of a return.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
-	if !r.program.Settings.Plans {
+	for _, p := range seen.Parts {
+		if p.Unfit != nil && share > 0 {
+			return nil, 0, p.Unfit
+		}
+	}
+	switch {
+	case !r.program.Settings.Plans:
 		parts, got, err := router.Percent(slot, share, r.program.Settings.Step, tolerance, seen)
 		if f, ok := errors.AsType[*providers.Fault](err); ok {
 			f.Provider = name
 		}
 		return parts, got, err
+	case share == 0:
+		return r.planBack(slot, tolerance, seen)
 	}
+	return r.plan(slot, share, tolerance, seen)
+}
+
+// planBack asks for parts that make no sense one by one: what the program has
+// no plan for has none, and its write says so; the others are returned.
+func (r *Router) planBack(slot state.Slot, tolerance float64, seen router.Reading) (out []state.PartWeights, got float64, err error) {
+	var fit router.Reading
+	for _, p := range seen.Parts {
+		if p.Unfit == nil {
+			fit.Parts = append(fit.Parts, p)
+		} else if one, _, failed := r.plan(slot, 0, tolerance, router.Reading{Parts: []router.Part{p}}); failed == nil {
+			out = append(out, one...)
+		}
+	}
+	if len(fit.Parts) == 0 {
+		return out, 0, nil
+	}
+	more, _, err := r.plan(slot, 0, tolerance, fit)
+	return append(out, more...), 0, err
+}
+
+// plan asks the program.
+func (r *Router) plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
 	got, err := ask[api.PlanResult](context.Background(), r.program, api.Plan, api.PlanParams{
 		Slot: string(slot), Share: share, Tolerance: tolerance, Parts: seenParts(seen),
 	})
@@ -204,7 +248,7 @@ func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Rea
 	for i, p := range got.Weights {
 		out[i] = state.PartWeights{ID: p.ID, Weights: p.Weights}
 	}
-	return out, got.Share, checkPlan(out, got.Share, share, tolerance, seen)
+	return out, got.Share, r.checkPlan(out, got.Share, share, tolerance, seen)
 }
 
 func seenParts(seen router.Reading) []api.Part {
@@ -226,17 +270,17 @@ func seenParts(seen router.Reading) []api.Part {
 }
 
 // checkPlan refuses a plan that is not for this share or for these parts.
-func checkPlan(parts []state.PartWeights, got, share, tolerance float64, seen router.Reading) error {
+func (r *Router) checkPlan(parts []state.PartWeights, got, share, tolerance float64, seen router.Reading) error {
 	exact := share == 0 || share == 100 || got == 0
 	switch {
 	case got < 0 || got > 100 || math.Abs(got-share) > tolerance+1e-9 || exact && got != share:
-		return doubt(api.Plan, fmt.Errorf("it gives %v %% for %v %%, tolerance is %v points", got, share, tolerance))
+		return r.program.Doubt(api.Plan, fmt.Errorf("it gives %v %% for %v %%, tolerance is %v points", got, share, tolerance))
 	case len(parts) != len(seen.Parts):
-		return doubt(api.Plan, fmt.Errorf("it has %d parts, the reading %d", len(parts), len(seen.Parts)))
+		return r.program.Doubt(api.Plan, fmt.Errorf("it has %d parts, the reading %d", len(parts), len(seen.Parts)))
 	}
 	for _, p := range parts {
 		if indexOf(seen.Parts, p.ID) < 0 || len(p.Weights) == 0 {
-			return doubt(api.Plan, fmt.Errorf("part %q is not in the reading, or has no weights", p.ID))
+			return r.program.Doubt(api.Plan, fmt.Errorf("part %q is not in the reading, or has no weights", p.ID))
 		}
 	}
 	return nil
@@ -248,7 +292,7 @@ func (r targeter) Target(ctx context.Context, slots state.Slots, slot state.Slot
 		Slots: slotsOf(slots), Slot: string(slot), Match: api.Match{Header: match.Header, Value: match.Value, Tag: match.Tag}, On: on,
 	})
 	if err == nil && on && got.URL == "" && len(got.Header) == 0 {
-		err = doubt(api.Testers, errors.New("it says no way to reach the slot"))
+		err = r.program.Doubt(api.Testers, errors.New("it says no way to reach the slot"))
 	}
 	return router.Access{URL: got.URL, Header: got.Header}, err
 }

@@ -150,18 +150,10 @@ func TestRouterThatPlans(t *testing.T) {
 // TestReadingsThatMakeNoSense are no readings.
 func TestReadingsThatMakeNoSense(t *testing.T) {
 	cases := map[string]struct{ result, says string }{
-		"no parts":           {`{"parts":[]}`, "there are no parts"},
-		"no name":            {`{"parts":[{"id":"","weights":{"a":1},"shares":{"a":100,"b":0}}]}`, "no name of its own"},
-		"same name":          {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0}},{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0}}]}`, "no name of its own"},
-		"no weights":         {`{"parts":[{"id":"p","shares":{"a":100,"b":0}}]}`, "it has no weights"},
-		"negative weight":    {`{"parts":[{"id":"p","weights":{"a":-1},"shares":{"a":100,"b":0}}]}`, "expected 0 or more"},
-		"a share missing":    {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100}}]}`, "share of slot b"},
-		"share above 100":    {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":101,"b":0}}]}`, "share of slot a is 101"},
-		"shares too small":   {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":50,"b":10}}]}`, "100 together"},
-		"third slot":         {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0,"c":0}}]}`, "expected those of a and b"},
-		"units of nothing":   {`{"parts":[{"id":"p","weights":{"a":1},"shares":{"a":100,"b":0},"units":{"x":1}}]}`, "expected servers up"},
-		"not a number":       {`{"parts":[{"id":"p","weights":{"a":"1"},"shares":{"a":100,"b":0}}]}`, "expected a number"},
-		"all parts in error": {`{"parts":[{"id":"p","error":{"kind":"unknown","message":"gone"}}]}`, "gone"},
+		"no parts":            {`{"parts":[]}`, "there are no parts"},
+		"parts are no list":   {`{"parts":{}}`, "expected a list"},
+		"all parts in error":  {`{"parts":[{"id":"p","error":{"kind":"unknown","message":"gone"}}]}`, "gone"},
+		"all parts senseless": {`{"parts":[{"id":"p"},{"weights":{"a":1}}]}`, "part p"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -175,11 +167,82 @@ func TestReadingsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// TestGarbageHidesNoOtherPart: a return goes on with the parts that make
+// sense, and with those whose weights do; nothing is raised on the latter.
+func TestGarbageHidesNoOtherPart(t *testing.T) {
+	const fine = `{"id":"fine","weights":{"a":50,"b":50},"shares":{"a":50,"b":50}}`
+	const odd = `{"id":"odd","weights":{"a":50,"b":50},"shares":{"a":50,"b":1}}`
+	const third = `{"id":"third","weights":{"a":50,"b":50,"c":1},"shares":{"a":50,"b":50}}`
+	result := `{"parts":[{"id":"broken","weights":{"a":NaN,"b":1},"shares":{"a":50,"b":50}},` + odd + "," + third + "," + fine + "]}"
+	r := newPlace(t, externaltest.New(1)).open(map[string]any{"command": script(result), "conditional": false, "step": 1, "testers": "header"}).Router
+	seen, err := r.Read(t.Context(), state.Slots{})
+	if err != nil || len(seen.Parts) != 4 {
+		t.Fatalf("reading %+v, error %v", seen, err)
+	}
+	if p := seen.Parts[0]; p.Err == nil || providers.KindOf(p.Err) != providers.Unknown || len(p.Weights) != 0 {
+		t.Errorf("part without weights: %+v", p)
+	}
+	for _, p := range seen.Parts[1:3] {
+		if p.Unfit == nil || p.Err != nil || p.Weights["a"] != 50 {
+			t.Errorf("part with weights: %+v", p)
+		}
+	}
+	if p := seen.Parts[1]; len(p.Shares) != 0 || !p.Pending {
+		t.Errorf("senseless shares are believed: %+v", p)
+	}
+	if p := seen.Parts[3]; p.Err != nil || p.Unfit != nil || p.Pending || p.Shares[state.SlotB] != 50 {
+		t.Errorf("part that is fine: %+v", p)
+	}
+	seen.Parts = seen.Parts[1:]
+	goesBackOnly(t, r, seen)
+}
+
+// goesBackOnly: no share is planned, and a return is, and each part written.
+func goesBackOnly(t *testing.T, r router.Router, seen router.Reading) {
+	t.Helper()
+	planner, _ := r.(router.Planner)
+	if _, _, err := planner.Plan(state.SlotB, 5, 0.5, seen); err == nil || !strings.Contains(err.Error(), "100 together") {
+		t.Errorf("a share on a senseless part: error %v", err)
+	}
+	back, got, err := planner.Plan(state.SlotB, 0, 0.5, seen)
+	if err != nil || got != 0 || len(back) != len(seen.Parts) {
+		t.Fatalf("a return: %v, share %v, error %v", back, got, err)
+	}
+	for i, to := range back { // the script takes any write
+		if _, err := r.Write(t.Context(), state.Slots{}, []state.PartWeights{to}, router.Reading{Parts: seen.Parts[i : i+1]}); err != nil {
+			t.Errorf("write of %s: %v", to.ID, err)
+		}
+	}
+}
+
+// TestAReturnIsPlannedForEachPart: what the program has no plan for is
+// refused when it is written, and keeps no other part.
+func TestAReturnIsPlannedForEachPart(t *testing.T) {
+	w := externaltest.New(3)
+	w.Plans = true
+	w.Odd = "part-2"
+	r := newPlace(t, w).open(map[string]any{"plans": true, "unit": "weight", "pinned_for": "5m"}).Router
+	seen, err := r.Read(t.Context(), state.Slots{})
+	if err != nil || len(seen.Parts) != 3 || seen.Parts[1].Unfit == nil {
+		t.Fatalf("reading %+v, error %v", seen, err)
+	}
+	planner, _ := r.(router.Planner)
+	back, got, err := planner.Plan(state.SlotB, 0, 0.5, seen)
+	if err != nil || got != 0 || len(back) != 2 || back[0].ID != "part-1" || back[1].ID != "part-3" {
+		t.Fatalf("plan %v, share %v, error %v", back, got, err)
+	}
+	_, err = r.Write(t.Context(), state.Slots{}, []state.PartWeights{{ID: "part-2"}}, seen)
+	if err == nil || !strings.Contains(err.Error(), "no plan for part part-2") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // script is a program that describes itself, and answers all else with one
 // text for result.
 func script(result string) []any {
 	const text = `read -r q; id=${q#*\"id\":\"}; id=${id%%\"*}
 [ "$MANENT_REQUEST" != describe ] || set -- '{"name":"script","protocols":[1],"capabilities":["deploy","slots","scale","traffic_router"],"traits":{"unit":"percent","step":1,"testers":"header","conditional":'"$CONDITIONAL"'}}'
+[ "$MANENT_REQUEST$2" != write ] || set -- '{}' # it takes any
 printf '{"protocol":1,"id":"%s","%s":%s}' "$id" "${2-result}" "$1"`
 	return []any{"sh", "-c", "CONDITIONAL=false\n" + text, "script", result}
 }

@@ -1,7 +1,6 @@
 package external
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -68,22 +67,3 @@ func (s Settings) variables() api.Variables {
 }
 
 func (s Settings) has(capability string) bool { return slices.Contains(s.Capabilities, capability) }
-
-// secrets resolves the secrets for one request.
-func (s Settings) secrets(env providers.Env) func(context.Context) (map[string]string, []string, error) {
-	return func(ctx context.Context) (map[string]string, []string, error) {
-		request, variables := map[string]string{}, []string{}
-		for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
-			value, err := s.Secrets[name].Resolve(ctx, env)
-			if err != nil {
-				return nil, nil, fmt.Errorf("secret %s: %w", s.Secrets[name], err)
-			}
-			if s.SecretsIn == "request" {
-				request[name] = value.Reveal()
-			} else {
-				variables = append(variables, name+"="+value.Reveal())
-			}
-		}
-		return request, variables, nil
-	}
-}

@@ -164,7 +164,7 @@ func (w *World) route(q question) reply {
 		w.Testers = q.Params.On && !w.Careless
 		return yes(obj{"header": obj{q.Params.Match["header"]: q.Params.Match["value"]}})
 	case "plan":
-		return plan(q)
+		return w.plan(q)
 	}
 	if w.Careless {
 		return yes(obj{})
@@ -189,8 +189,12 @@ func (w *World) read() reply {
 			continue
 		}
 		a, b := p.Live["a"], p.Live["b"]
+		shares := obj{"a": 100 * a / (a + b), "b": 100 * b / (a + b)}
+		if p.ID == w.Odd {
+			shares["b"] = 500
+		}
 		parts = append(parts, obj{
-			"id": p.ID, "weights": p.Weights, "shares": obj{"a": 100 * a / (a + b), "b": 100 * b / (a + b)},
+			"id": p.ID, "weights": p.Weights, "shares": shares,
 			"units": obj{"a": 1, "b": 1}, "revision": fmt.Sprint(p.Revision), "pending": !maps.Equal(p.Weights, p.Live),
 		})
 	}
@@ -198,7 +202,7 @@ func (w *World) read() reply {
 }
 
 // plan gives weights of 0 to 10.
-func plan(q question) reply {
+func (w *World) plan(q question) reply {
 	n := float64(int(q.Params.Share/10 + 0.5))
 	if off := n*10 - q.Params.Share; off > q.Params.Toler || -off > q.Params.Toler || n == 0 && q.Params.Share > 0 {
 		return no("invalid", "the smallest share is 10 %%")
@@ -206,6 +210,9 @@ func plan(q question) reply {
 	other := map[string]string{"a": "b", "b": "a"}[q.Params.Slot]
 	weights := []obj{}
 	for _, p := range q.Params.Parts {
+		if p.ID == w.Odd {
+			return no("invalid", "part %s makes no sense", p.ID)
+		}
 		weights = append(weights, obj{"id": p.ID, "weights": obj{q.Params.Slot: n, other: 10 - n}})
 	}
 	return yes(obj{"weights": weights, "share": n * 10})

@@ -37,10 +37,11 @@ type World struct {
 	Count  int               `json:"count"`  // of these
 	Spills string            `json:"spills"` // a secret, printed at every opportunity
 
-	Careless bool `json:"careless"` // it takes anything for a request, and leaves out whatever takes an effort
-	Loose    bool `json:"loose"`    // write does not compare
-	Plans    bool `json:"plans"`
-	Describe any  `json:"describe,omitempty"` // what describe says instead
+	Careless bool   `json:"careless"` // it takes anything for a request, and leaves out whatever takes an effort
+	Loose    bool   `json:"loose"`    // write does not compare
+	Plans    bool   `json:"plans"`
+	Odd      string `json:"odd"`                // a part of whose shares it says nonsense, and that it cannot plan
+	Describe any    `json:"describe,omitempty"` // what describe says instead
 }
 
 // Moods. An error is "error <kind>".

@@ -18,15 +18,15 @@ import (
 func describes(b *bench) error { return b.program.Check(b) }
 
 func unknownRequest(b *bench) error {
-	return b.program.Client.RefusesUnknown(b, b.program.Settings.Timeout)
+	return b.program.RefusesUnknown(b, b.program.Settings.Timeout)
 }
 
 func otherProtocol(b *bench) error {
-	return b.program.Client.RefusesProtocol(b, b.program.Settings.Timeout)
+	return b.program.RefusesProtocol(b, b.program.Settings.Timeout)
 }
 
 func noRequest(b *bench) error {
-	return b.program.Client.RefusesGarbage(b, b.program.Settings.Timeout)
+	return b.program.RefusesGarbage(b, b.program.Settings.Timeout)
 }
 
 // patient is how long a program may take to end once it was told to; a second
