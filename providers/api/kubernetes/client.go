@@ -3,15 +3,19 @@
 // must not know any contract, nor what the objects mean.
 //
 // It is client-go's dynamic client (documentation of k8s.io/client-go v0.37)
-// with what a pipeline needs around it: one request has one deadline and is
-// not repeated behind the caller's back, an answer has a bounded size, and no
-// error tells a token.
+// with what a pipeline needs around it: one request has one deadline, is not
+// repeated behind the caller's back and goes to no other address; an answer
+// has a bounded size, and a no counts only when the API server itself says it;
+// no error tells a token.
 package kubernetes
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +43,7 @@ type Options struct {
 	Context    string                           // of the kubeconfig, "" for its current one
 	Dir        string                           // relative paths start here
 	Getenv     func(string) string              // nil for an empty environment
-	Timeout    time.Duration                    // of one request
+	Timeout    time.Duration                    // of one request, and of a program that gives credentials
 	Hide       func(providers.Secret) error     // told every token that is sent, before it is; may be nil
 	Log        func(format string, args ...any) // the server's warnings; may be nil
 }
@@ -49,18 +53,27 @@ type Options struct {
 type Client struct {
 	opts   Options
 	redact providers.Redactor
+	turn   chan struct{} // held by whoever makes a connection
 
-	mu       sync.Mutex
-	live     *connection
-	versions map[string][]string
-	hidden   map[string]bool // tokens that Hide was told
+	mu     sync.Mutex
+	found  *found
+	live   *connection
+	groups map[string][]string // versions that the cluster serves, by API group; nil before it was asked
+	hidden map[string]bool     // tokens that Hide was told
+}
+
+// found is what the kubeconfig says.
+type found struct {
+	config    *rest.Config
+	namespace string
 }
 
 // connection is a kubeconfig made use of.
 type connection struct {
-	objects   dynamic.Interface
-	raw       *rest.RESTClient
-	namespace string
+	objects dynamic.Interface
+	raw     *rest.RESTClient
+	lent    bool      // by a program, which may be asked again
+	ends    time.Time // of what it lent; zero when it did not say
 }
 
 // New returns a client. It does no I/O.
@@ -71,7 +84,7 @@ func New(o Options) *Client {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	return &Client{opts: o, versions: map[string][]string{}, hidden: map[string]bool{}}
+	return &Client{opts: o, turn: make(chan struct{}, 1), hidden: map[string]bool{}}
 }
 
 // Ref names an object.
@@ -85,40 +98,43 @@ func (r Ref) String() string {
 	return r.Resource + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 }
 
-func (c *Client) connect() (*connection, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.live != nil {
-		return c.live, nil
-	}
-	live, err := c.dial()
-	if err == nil {
-		c.live = live
-	}
-	return live, err
-}
-
 // Namespace is the one of the context in use, "default" if it has none.
 func (c *Client) Namespace() (string, error) {
-	live, err := c.connect()
+	f, err := c.find()
 	if err != nil {
 		return "", c.fault(call{op: "read kubeconfig"}, err)
 	}
-	return live.namespace, nil
+	return f.namespace, nil
 }
 
-// do sends one request within the timeout.
+// do sends one request within the timeout. What a program lent and the API
+// server does not take any more is asked for again, once: such a request was
+// not looked at.
 func (c *Client) do(ctx context.Context, what call, send func(context.Context, *connection) error) error {
-	live, err := c.connect()
-	if err != nil {
-		return c.fault(what, err)
-	}
 	what.ctx, what.limit = ctx, c.opts.Timeout
+	for {
+		live, kept, err := c.connect(ctx)
+		if err != nil {
+			return c.fault(what, err)
+		}
+		err = c.once(ctx, &what, live, send)
+		if err == nil || !live.lent || what.answer.code != http.StatusUnauthorized {
+			return err
+		}
+		c.drop(live)
+		if !kept {
+			return err
+		}
+	}
+}
+
+func (c *Client) once(ctx context.Context, what *call, live *connection, send func(context.Context, *connection) error) error {
 	one, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
+	what.answer = answer{}
 	what.one = context.WithValue(one, answerKey{}, &what.answer)
 	if err := send(what.one, live); err != nil {
-		return c.fault(what, err)
+		return c.fault(*what, err)
 	}
 	return nil
 }
@@ -211,48 +227,54 @@ func (c *Client) patch(ctx context.Context, r Ref, how types.PatchType, data []b
 }
 
 // Version returns the first of these versions of an API group that the
-// cluster serves. The cluster is asked once.
+// cluster serves. The cluster is asked once, for all groups: about one that it
+// has not got it says nothing that could not come from somewhere else.
 func (c *Client) Version(ctx context.Context, group string, known ...string) (string, error) {
-	served, err := c.served(ctx, group)
+	served, err := c.served(ctx)
 	if err != nil {
 		return "", err
 	}
 	for _, v := range known {
-		for _, s := range served {
-			if s == v {
-				return v, nil
-			}
+		if slices.Contains(served[group], v) {
+			return v, nil
 		}
 	}
 	return "", &providers.Fault{
 		Provider: c.opts.Provider, Op: "find API " + group, Kind: providers.NotFound,
-		Err: fmt.Errorf("the cluster serves versions %v, expected one of %v", served, known),
+		Err:  fmt.Errorf("the cluster serves versions %v, expected one of %v", served[group], known),
+		Hint: "install its custom resource definitions in this cluster, or name another context",
 	}
 }
 
-func (c *Client) served(ctx context.Context, group string) ([]string, error) {
+func (c *Client) served(ctx context.Context) (map[string][]string, error) {
 	c.mu.Lock()
-	known, ok := c.versions[group]
+	known := c.groups
 	c.mu.Unlock()
-	if ok {
+	if known != nil {
 		return known, nil
 	}
-	var answer metav1.APIGroup
-	err := c.do(ctx, call{op: "find API " + group, group: group}, func(ctx context.Context, l *connection) error {
-		data, err := l.raw.Get().AbsPath("/apis", group).Do(ctx).Raw()
+	var list metav1.APIGroupList
+	err := c.do(ctx, call{op: "list the cluster's APIs"}, func(ctx context.Context, l *connection) error {
+		data, err := l.raw.Get().AbsPath("/apis").Do(ctx).Raw()
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(data, &answer)
+		if err := json.Unmarshal(data, &list); err != nil || list.Kind != "APIGroupList" {
+			return errors.New("the answer is no APIGroupList")
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range answer.Versions {
-		known = append(known, v.Version)
+	known = map[string][]string{}
+	for _, g := range list.Groups {
+		for _, v := range g.Versions {
+			known[g.Name] = append(known[g.Name], v.Version)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.versions[group] = known
+	c.groups = known
 	return known, nil
 }

@@ -77,6 +77,12 @@ func TestAnswers(t *testing.T) {
 		{"throttled in plain text", 429, "Too many requests, please try again later.", providers.Throttled, []string{"Too many requests"}, 3 * time.Second},
 		{"server error", 500, status(500, "InternalError", "etcdserver: leader changed"), providers.Unavailable, []string{"leader changed"}, 3 * time.Second},
 		{"unavailable", 503, "no\nbackend " + kubetest.Token, providers.Unavailable, []string{"no backend [redacted]"}, 3 * time.Second},
+		{"not found by a proxy", 404, "<html>404 page not found</html>", providers.Unavailable, []string{"status 404 from something that is not the API server", "404 page not found", "what is between"}, 0},
+		{"forbidden by a proxy", 403, `{"error":"no","kind":"Error"}`, providers.Unavailable, []string{"status 403 from something"}, 0},
+		{"login of a proxy", 401, `{"kind":"Status","message":"log in"}`, providers.Unavailable, []string{"status 401 from something"}, 0},
+		{"conflict of a proxy", 409, "", providers.Unavailable, []string{"status 409 from something"}, 0},
+		{"invalid for a proxy", 422, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, providers.Unavailable, []string{"status 422 from something"}, 0},
+		{"too large for a proxy", 413, "<html>413</html>", providers.Unavailable, []string{"status 413 from something"}, 0},
 		{"timed out inside", 504, status(504, "Timeout", "request did not complete within the allotted timeout"), providers.Unknown, []string{"allotted timeout"}, 3 * time.Second},
 		{"no JSON", 200, "<html>login</html>", providers.Unknown, nil, 0},
 		{"half an answer", 200, `{"kind":"HTTPRoute","apiVer`, providers.Unknown, nil, 0},
@@ -157,7 +163,11 @@ func TestRequests(t *testing.T) {
 		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.Method, r.URL, r.Header.Get("Content-Type"), body[:max(n, 0)])))
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Warning", `299 - "old"`)
-		_, _ = w.Write([]byte(`{"kind":"X","apiVersion":"v1","metadata":{"name":"web"},"versions":[{"version":"v1beta1"},{"version":"v1"}]}`))
+		if r.URL.Path == "/apis" {
+			_, _ = w.Write([]byte(`{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"x"},{"name":"networking.istio.io","versions":[{"version":"v1beta1"},{"version":"v1"}]}]}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"kind":"X","apiVersion":"v1","metadata":{"name":"web"}}`))
 	}, func(o *Options) {
 		o.Log = func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }
 	})
@@ -193,7 +203,7 @@ func TestRequests(t *testing.T) {
 		`PATCH /apis/gateway.networking.k8s.io/v1/namespaces/shop/httproutes/web?fieldManager=manent&fieldValidation=Strict application/json-patch+json [{"op":"test","path":"/metadata/generation","value":3}]`, warning,
 		`PATCH /api/v1/namespaces/shop/services/shop?fieldManager=manent&fieldValidation=Strict&force=false application/apply-patch+yaml {"apiVersion":"v1","kind":"X"}`, warning,
 		`PATCH /apis/apps/v1/namespaces/shop/deployments/shop-a/scale?fieldManager=manent&fieldValidation=Strict application/merge-patch+json {"spec":{"replicas":3}}`, warning,
-		"GET /apis/networking.istio.io", warning, "v1", "v1beta1",
+		"GET /apis", warning, "v1", "v1beta1",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("requests\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -202,7 +212,8 @@ func TestRequests(t *testing.T) {
 
 func TestHide(t *testing.T) {
 	hidden := ""
-	c := serve(t, http.NotFound, func(o *Options) { o.Hide = func(s providers.Secret) error { hidden += s.Reveal(); return nil } })
+	notFound := func(w http.ResponseWriter, _ *http.Request) { kubetest.Refuse(w, "no", http.StatusNotFound) }
+	c := serve(t, notFound, func(o *Options) { o.Hide = func(s providers.Secret) error { hidden += s.Reveal(); return nil } })
 	for range 2 {
 		if _, err := c.Get(t.Context(), web); providers.KindOf(err) != providers.NotFound || hidden != kubetest.Token {
 			t.Errorf("%v, hidden %q, want the token once", err, hidden)
@@ -318,35 +329,29 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// TestExec: a program that the kubeconfig names gives the token.
-func TestExec(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer from-a-program" {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"kind":"X","apiVersion":"v1"}`))
-	}))
-	t.Cleanup(server.Close)
-	dir := t.TempDir()
-	authority := write(t, dir, "ca", "%s", kubetest.Authority(server))
-	client := func(name, command string) *Client {
-		program := filepath.Join(dir, name+".sh")
-		if command != "" {
-			if err := os.WriteFile(program, []byte("#!/bin/sh\n"+command+"\n"), 0o755); err != nil {
-				t.Fatal(err)
+// TestRedirect: credentials, and what is written, go to the kubeconfig's
+// server only.
+func TestRedirect(t *testing.T) {
+	visited := make(chan string, 100)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { visited <- r.Method }))
+	t.Cleanup(other.Close)
+	sent := 0
+	for _, to := range []string{strings.Replace(other.URL, "127.0.0.1", "localhost", 1), "/elsewhere"} {
+		for _, code := range []int{301, 302, 303, 307, 308} {
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				sent++
+				http.Redirect(w, r, to, code)
+			})
+			sent = 0
+			_, err := c.Get(t.Context(), web)
+			check(t, err, providers.Unavailable, fmt.Sprintf("status %d: it sends to ", code), "no redirect is followed")
+			_, err = c.Patch(t.Context(), web, []patch.Op{patch.Test(3, "metadata", "generation")})
+			check(t, err, providers.Unavailable, "no redirect is followed")
+			_, err = c.Version(t.Context(), "x", "v1")
+			check(t, err, providers.Unavailable, "no redirect is followed")
+			if sent != 3 || len(visited) != 0 {
+				t.Errorf("%d to %s: %d requests, want 3; %d at the other server", code, to, sent, len(visited))
 			}
 		}
-		user := fmt.Sprintf("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: IfAvailable, command: %q}", program)
-		return New(Options{Timeout: 5 * time.Second, Kubeconfig: write(t, dir, name, config, server.URL, ", certificate-authority: "+authority, user)})
 	}
-	const token = `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"from-a-program"}}'`
-	if _, err := client("good", token).Get(t.Context(), web); err != nil {
-		t.Error(err)
-	}
-	_, err := client("fails", "exit 3").Get(t.Context(), web)
-	check(t, err, providers.Unavailable, "exit code 3", "the program that the kubeconfig names under exec")
-	_, err = client("absent", "").Get(t.Context(), web)
-	check(t, err, providers.Denied, "absent.sh", "install the program")
 }

@@ -1,14 +1,17 @@
 package kubernetes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -21,8 +24,13 @@ import (
 // accountDir is where a pod finds its service account.
 const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// dial makes the clients of the kubeconfig. Nothing is sent yet.
-func (c *Client) dial() (*connection, error) {
+// find reads the kubeconfig, once.
+func (c *Client) find() (*found, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found != nil {
+		return c.found, nil
+	}
 	cfg, namespace, err := c.opts.config()
 	if err != nil {
 		return nil, err
@@ -30,28 +38,86 @@ func (c *Client) dial() (*connection, error) {
 	if err := strict(cfg); err != nil {
 		return nil, err
 	}
+	c.found = &found{config: cfg, namespace: namespace}
+	return c.found, nil
+}
+
+// connect returns a connection, and whether it was there before. Only one is
+// made at a time.
+func (c *Client) connect(ctx context.Context) (live *connection, kept bool, err error) {
+	f, err := c.find()
+	if err != nil {
+		return nil, false, err
+	}
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false, &providers.Fault{Kind: providers.Unknown, Err: fmt.Errorf("no credentials: %w", ctx.Err())}
+	}
+	defer func() { <-c.turn }()
+	if live = c.present(); live != nil {
+		return live, true, nil
+	}
+	if live, err = c.dial(ctx, f.config); err != nil {
+		return nil, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live = live
+	return live, false, nil
+}
+
+// lastUse is what lent credentials must still last to be used.
+const lastUse = 5 * time.Second
+
+func (c *Client) present() *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live != nil && !c.live.ends.IsZero() && time.Until(c.live.ends) < lastUse {
+		c.live = nil
+	}
+	return c.live
+}
+
+// drop forgets a connection, unless there is another by now.
+func (c *Client) drop(old *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live == old {
+		c.live = nil
+	}
+}
+
+// dial makes the clients of the kubeconfig. Nothing is sent yet.
+func (c *Client) dial(ctx context.Context, found *rest.Config) (*connection, error) {
+	live, cfg := &connection{}, rest.CopyConfig(found)
+	if cfg.ExecProvider != nil {
+		got, err := c.borrow(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		live.lent, live.ends = true, got.ends
+		cfg.BearerToken, cfg.CertData, cfg.KeyData, cfg.ExecProvider = got.token, got.cert, got.key, nil
+	}
 	cfg.QPS = -1 // a step sends a handful of requests; the server says when it is too much
 	cfg.UserAgent = FieldManager
 	cfg.WarningHandler = warnings(c.opts.Log)
-	if cfg.ExecProvider != nil {
-		cfg.ExecProvider.StdinUnavailable = true
-		cfg.ExecProvider.StdinUnavailableMessage = "a pipeline has nobody to ask"
-	}
 	cfg.Wrap(c.wrap)
 	cfg = dynamic.ConfigFor(cfg)
-	web, err := rest.HTTPClientFor(cfg)
+	way, err := rest.TransportFor(cfg)
 	if err != nil {
 		return nil, invalid(err, "")
 	}
-	objects, err := dynamic.NewForConfigAndClient(cfg, web)
-	if err != nil {
+	// Credentials are put on by the transport, so that whatever a redirect
+	// names would get them, and a patch too.
+	web := &http.Client{Transport: way, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if live.objects, err = dynamic.NewForConfigAndClient(cfg, web); err != nil {
 		return nil, invalid(err, "")
 	}
-	raw, err := rest.UnversionedRESTClientForConfigAndClient(cfg, web)
-	if err != nil {
+	if live.raw, err = rest.UnversionedRESTClientForConfigAndClient(cfg, web); err != nil {
 		return nil, invalid(err, "")
 	}
-	return &connection{objects: objects, raw: raw, namespace: namespace}, nil
+	return live, nil
 }
 
 // strict refuses a connection that anybody on the way could read or change.
@@ -65,7 +131,7 @@ func strict(cfg *rest.Config) error {
 	if cfg.Insecure {
 		return invalid(errors.New("the kubeconfig has insecure-skip-tls-verify, which shows the credentials to whoever answers"), "give the cluster's certificate-authority-data instead")
 	}
-	return nil
+	return machine(cfg)
 }
 
 func invalid(err error, hint string) error {

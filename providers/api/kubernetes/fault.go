@@ -20,11 +20,10 @@ import (
 
 // call says what was tried, for the error and its hint.
 type call struct {
-	op    string
-	verb  string
-	ref   Ref
-	sub   []string
-	group string // of a question about an API group
+	op   string
+	verb string
+	ref  Ref
+	sub  []string
 
 	ctx, one context.Context // the caller's and this request's
 	limit    time.Duration
@@ -49,8 +48,6 @@ func (c *Client) fault(what call, err error) error {
 		f.Kind, f.Err, f.Hint = c.onTheWay(lost.err)
 	case errors.As(err, &status):
 		f.Kind, f.Err, f.Hint = c.answered(what, status)
-	case strings.Contains(err.Error(), "getting credentials: "):
-		f.Kind, f.Err, f.Hint = c.credentials(err)
 	default:
 		f.Err = errors.New(c.clean(plain(err)))
 	}
@@ -73,23 +70,21 @@ func (c *Client) onTheWay(err error) (providers.Kind, error, string) { //nolint:
 	return providers.Unknown, text, ""
 }
 
-// credentials: the program that the kubeconfig names gave none.
-func (c *Client) credentials(err error) (providers.Kind, error, string) { //nolint:staticcheck // as above
-	text := errors.New(c.clean(plain(err)))
-	if strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "no such file") {
-		return providers.Denied, text, "install the program that the kubeconfig names under exec, or use a kubeconfig with a token"
-	}
-	return providers.Unavailable, text, "run the program that the kubeconfig names under exec, and see what it says"
-}
-
 // answered maps a status of the API server.
 func (c *Client) answered(what call, err apierrors.APIStatus) (providers.Kind, error, string) { //nolint:staticcheck // as above
 	s := err.Status()
 	code := int(s.Code)
 	text := fmt.Errorf("status %d: %s", code, c.clean(message(err)))
 	kind := httpx.KindOf(code)
-	if code == http.StatusGatewayTimeout { // the request went on inside and may have been done
+	switch {
+	case code == http.StatusGatewayTimeout: // the request went on inside and may have been done
 		kind = providers.Unknown
+	case what.answer.to != "":
+		return providers.Unavailable, fmt.Errorf("status %d: it sends to %s, and no redirect is followed: credentials go to the kubeconfig's server only", code, c.clean(what.answer.to)),
+			"give the API server's own address as server in the kubeconfig"
+	case kind.Definite() && !what.answer.own:
+		return providers.Unavailable, fmt.Errorf("status %d from something that is not the API server, which says no with a Status: %s", code, c.clean(message(err))),
+			"see what is between here and the API server, and the server's address in the kubeconfig"
 	}
 	return kind, text, hint(what, code, s.Message)
 }
@@ -116,8 +111,6 @@ func hint(what call, code int, said string) string {
 		return "allow it in RBAC: " + Rule(what.ref.Group, strings.Join(append([]string{what.ref.Resource}, what.sub...), "/"), what.verb) + scope(what.ref)
 	case code == http.StatusUnauthorized:
 		return "the cluster does not know these credentials: renew the token, or name another context"
-	case code == http.StatusNotFound && what.group != "":
-		return "install its custom resource definitions in this cluster, or name another context"
 	}
 	return ""
 }

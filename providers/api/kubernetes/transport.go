@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,13 @@ import (
 // maxBody bounds an answer; the API server itself keeps objects below 1.5 MiB.
 const maxBody = 16 << 20
 
-// answer is what a response said outside its body.
-type answer struct{ after time.Duration }
+// answer is what a response said that client-go does not tell.
+type answer struct {
+	code  int
+	after time.Duration
+	own   bool   // the body is a Status, as the API server's own answers are
+	to    string // the host that a redirect names
+}
 
 type answerKey struct{}
 
@@ -41,28 +47,43 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &lostError{err: err}
 	}
-	if a, ok := req.Context().Value(answerKey{}).(*answer); ok {
-		a.after = retryAfter(resp.Header.Get("Retry-After"))
-	}
+	a := answer{code: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After"))}
 	resp.Header.Del("Retry-After")
-	if err := whole(resp); err != nil {
+	data, err := whole(resp)
+	if err != nil {
 		return nil, err
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		a.own = isStatus(data)
+		if to, err := resp.Location(); err == nil {
+			a.to = to.Host
+		}
+	}
+	if into, ok := req.Context().Value(answerKey{}).(*answer); ok {
+		*into = a
 	}
 	return resp, nil
 }
 
+// isStatus reports whether a body is what the API server says no with. Its
+// 404 for a path that it does not know at all is plain text, like anybody's.
+func isStatus(data []byte) bool {
+	var s struct{ Kind, APIVersion, Status string }
+	return json.Unmarshal(data, &s) == nil && s.Kind == "Status" && s.APIVersion == "v1" && s.Status == "Failure"
+}
+
 // whole reads the body here: client-go would print an error of it.
-func whole(resp *http.Response) error {
+func whole(resp *http.Response) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	_ = resp.Body.Close() // it has been read
 	if len(data) > maxBody {
 		err = errors.New("the answer is longer than 16 MiB")
 	}
 	if err != nil {
-		return &lostError{err: err}
+		return nil, &lostError{err: err}
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(data))
-	return nil
+	return data, nil
 }
 
 func retryAfter(text string) time.Duration {

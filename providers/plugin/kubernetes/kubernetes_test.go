@@ -33,7 +33,7 @@ type world struct {
 func newWorld(t *testing.T, settings map[string]any, objects ...map[string]any) *world {
 	t.Helper()
 	w := &world{Fake: kubetest.NewFake(t, objects...), settings: settings, logged: new([]string)}
-	w.faulty = &routertest.Faulty{Next: w.Fake, IsWrite: kubetest.IsWrite}
+	w.faulty = &routertest.Faulty{Next: w.Fake, IsWrite: kubetest.IsWrite, Refuse: kubetest.Refuse}
 	server := httptest.NewTLSServer(w.faulty)
 	t.Cleanup(server.Close)
 	w.settings["service"] = "shop"

@@ -80,7 +80,7 @@ type peer struct {
 func newPeer(t *testing.T, settings map[string]any, routes []map[string]any, beside ...map[string]any) *peer {
 	t.Helper()
 	p := &peer{Space: aCluster(t).Space(t, append(routes, beside...)...), settings: settings, routes: routes}
-	p.faulty = &routertest.Faulty{Next: p.forward(t), IsWrite: kubetest.IsWrite}
+	p.faulty = &routertest.Faulty{Next: p.forward(t), IsWrite: kubetest.IsWrite, Refuse: kubetest.Refuse}
 	server := httptest.NewTLSServer(p.faulty)
 	t.Cleanup(server.Close)
 	settings["service"], settings["namespace"] = "shop", p.Name

@@ -16,6 +16,9 @@ type Faulty struct {
 	Next    http.Handler
 	IsWrite func(*http.Request) bool // whether a request changes weights
 
+	// Refuse answers with a status as the system itself does; nil for plain text.
+	Refuse func(w http.ResponseWriter, text string, code int)
+
 	mu      sync.Mutex
 	act     func(write bool) action // what happens to a request; nil for nothing
 	sneak   func()
@@ -128,7 +131,11 @@ func (f *Faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if a.status != 0 {
-		http.Error(w, "refused by the test: "+r.Header.Get("Authorization")+" "+r.URL.RawQuery, a.status)
+		refuse := f.Refuse
+		if refuse == nil {
+			refuse = http.Error
+		}
+		refuse(w, "refused by the test: "+r.Header.Get("Authorization")+" "+r.URL.RawQuery, a.status)
 		return
 	}
 	answer := httptest.NewRecorder()

@@ -177,7 +177,7 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	where := target(r.URL.Path)
 	switch {
 	case where.resource == "":
-		f.discover(w, where.group)
+		f.discover(w, r)
 	case f.refusesVerb(w, where, where.verb(r)):
 	case strings.Contains(r.Header.Get("Content-Type"), "apply-patch"):
 		f.apply(w, r, where, body)
@@ -244,16 +244,26 @@ func target(path string) place {
 	return p
 }
 
-func (f *Fake) discover(w http.ResponseWriter, group string) {
-	if len(f.groups[group]) == 0 {
-		http.Error(w, "404 page not found", http.StatusNotFound) // as the real one
+// discover answers /apis. The real one has a 404 of plain text for the path of
+// a group that it does not serve, which could be anybody's, so that manent must
+// not ask there.
+func (f *Fake) discover(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/apis" {
+		f.t.Errorf("unexpected request %s %s", r.Method, r.URL)
+		http.Error(w, "404 page not found", http.StatusNotFound)
 		return
 	}
-	var versions []any
-	for _, v := range f.groups[group] {
-		versions = append(versions, map[string]any{"groupVersion": group + "/" + v, "version": v})
+	groups := []any{}
+	for group, served := range f.groups {
+		var versions []any
+		for _, v := range served {
+			versions = append(versions, map[string]any{"groupVersion": group + "/" + v, "version": v})
+		}
+		if len(versions) > 0 {
+			groups = append(groups, map[string]any{"name": group, "versions": versions})
+		}
 	}
-	reply(w, http.StatusOK, map[string]any{"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": versions})
+	reply(w, http.StatusOK, map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
@@ -375,6 +385,11 @@ func reply(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+}
+
+// Refuse answers with a Status, as http.Error would with text.
+func Refuse(w http.ResponseWriter, message string, code int) {
+	refuse(w, code, strings.ReplaceAll(http.StatusText(code), " ", ""), message)
 }
 
 func refuse(w http.ResponseWriter, code int, reason, message string) {
