@@ -53,6 +53,10 @@ type Options struct {
 	// texts. May be nil.
 	Secrets *providers.Redactor
 
+	// NoRedirects makes a redirect the answer, also to a read and within one
+	// host: for an API that never sends one, so that it is somebody else's.
+	NoRedirects bool
+
 	// Transport carries the requests; nil for verified TLS and the proxy of
 	// the environment. CAFile does not apply to it.
 	Transport http.RoundTripper
@@ -74,6 +78,9 @@ func New(opts Options) *Client {
 	opts.MaxBody = or(opts.MaxBody, DefaultMaxBody)
 	c := &Client{opts: opts}
 	c.http = &http.Client{Transport: newRetrier(opts), CheckRedirect: checkRedirect}
+	if opts.NoRedirects {
+		c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
 	return c
 }
 

@@ -252,6 +252,11 @@ func TestRedirects(t *testing.T) {
 	if err := c.Do(t.Context(), "POST", srv.URL+"/near", nil, nil); providers.KindOf(err) != providers.Invalid {
 		t.Errorf("redirected write: %v, want it not followed", err)
 	}
+	before := auth.Load()
+	resp, err := New(Options{Auth: bearer, NoRedirects: true}).Send(t.Context(), Request{Method: "GET", URL: srv.URL + "/near"})
+	if resp == nil || resp.Status != http.StatusFound || err == nil || auth.Load() != before+1 {
+		t.Errorf("response %+v, error %v, %d calls, want the redirect itself", resp, err, auth.Load()-before)
+	}
 }
 
 func TestTLS(t *testing.T) {

@@ -37,6 +37,17 @@ func Join(problems []error) error {
 	return all
 }
 
+// Unfit returns the first reason that a part has against any share of the
+// candidate.
+func (r Reading) Unfit() error {
+	for _, p := range r.Parts {
+		if p.Unfit != nil {
+			return p.Unfit
+		}
+	}
+	return nil
+}
+
 // Part returns the part with this id, nil when the reading has none.
 func (r Reading) Part(id string) *Part {
 	for i := range r.Parts {

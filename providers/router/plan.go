@@ -1,28 +1,37 @@
 package router
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/state"
 )
 
-// PlanMembers is the plan of a router that has a weight for each member: for
-// each part by its own servers up. A return, share 0, is planned for the
+// PlanMembers is the plan of a router that has a weight for each member, for
+// each part by its own servers. Of the slot whose share it is all servers
+// count, as one that is down may come back and must not raise the share then;
+// of the other one those in service. A return, share 0, is planned for the
 // members that a part has weights of, whatever state these are in; for all
 // where it has none that could take the traffic, so that its write says which
-// are missing. A part that is Unfit refuses any other share. Of the
+// are missing. A part that is Unfit refuses any other share, and so does a
+// serving slot with a server that somebody took out: see takenOut. Of the
 // shares that the parts achieve it returns the one that is furthest off.
 func PlanMembers(members []Member, slot state.Slot, share, tolerance float64, units Units, seen Reading) ([]state.PartWeights, float64, error) {
-	achieved := share
+	achieved, first := share, share > 0 && !taking(members, slot, seen)
 	parts := make([]state.PartWeights, len(seen.Parts))
 	for i, p := range seen.Parts {
-		there, up := members, p.Units
+		there, up := members, counted(members, slot, p)
 		if share == 0 {
 			there, up = present(members, p.Weights, slot.Other()), nil
 		}
 		weights, got, err := SolveMembers(there, up, slot, share, tolerance, units)
+		if out := takenOut(of(members, slot.Other()), p, weights, units); first && out != nil {
+			err = out
+		}
 		if p.Unfit != nil && share > 0 {
 			err = p.Unfit
 		}
@@ -37,10 +46,66 @@ func PlanMembers(members []Member, slot state.Slot, share, tolerance float64, un
 	return parts, achieved, nil
 }
 
+// counted is how many servers of each slot a plan for slot counts, nil for all.
+func counted(members []Member, slot state.Slot, p Part) map[state.Slot]int {
+	if p.Units == nil {
+		return nil
+	}
+	up := maps.Clone(p.Units)
+	if up[slot] > 0 {
+		up[slot] = max(up[slot], p.Servers[slot], len(of(members, slot)))
+	}
+	return up
+}
+
+func of(members []Member, slot state.Slot) []Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Slot != slot })
+}
+
+// taking reports whether a slot has weight on any part.
+func taking(members []Member, slot state.Slot, seen Reading) bool {
+	return slices.ContainsFunc(seen.Parts, func(p Part) bool {
+		return slices.ContainsFunc(of(members, slot), func(m Member) bool { return p.Weights[m.Name] > 0 })
+	})
+}
+
+// takenOut refuses (Invalid) to begin while the members of the slot that
+// serves have unlike weights: the first share would give them one, and so put
+// back what somebody took out. What manent writes is alike, but for a first
+// share that was cut off while it raised them from what they had before manent.
+func takenOut(serving []Member, p Part, want map[string]float64, units Units) error {
+	most, least, highest := 0.0, math.Inf(1), ""
+	for _, m := range serving {
+		w, there := p.Weights[m.Name]
+		if there && w > most {
+			most, highest = w, m.Name
+		}
+		if there {
+			least = min(least, w)
+		}
+	}
+	var less []string
+	begun := least > 0 && most == want[highest] && most != float64(full(units))
+	for _, m := range serving {
+		if w, there := p.Weights[m.Name]; there && w < most {
+			less = append(less, fmt.Sprintf("%s has weight %v", m.Name, w))
+			begun = begun && w == least
+		}
+	}
+	if len(less) == 0 || begun {
+		return nil
+	}
+	slot := serving[0].Slot
+	return &providers.Fault{
+		Kind: providers.Invalid, Err: fmt.Errorf("slot %s serves, and of its servers %s, %s has %v (0 is drained or disabled)", slot, strings.Join(less, ", "), highest, most),
+		Hint: fmt.Sprintf("the first share would give all servers of slot %s one weight, and so put these back: give them the weight of the others, or take them out of the targets for as long", slot),
+	}
+}
+
 // present are the members with weights, all if none of them is of slot.
 func present(members []Member, weights map[string]float64, slot state.Slot) []Member {
 	there := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { _, ok := weights[m.Name]; return !ok })
-	if slices.ContainsFunc(there, func(m Member) bool { return m.Slot == slot }) {
+	if len(of(there, slot)) > 0 {
 		return there
 	}
 	return members

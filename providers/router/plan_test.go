@@ -2,7 +2,9 @@ package router
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -24,6 +26,13 @@ func TestPlanMembers(t *testing.T) {
 	short.Weights, short.Unfit = map[string]float64{"a1": 1, "a2": 0, "b2": 5}, unfit.Unfit
 	gone := part("x", 0, 1)
 	gone.Weights = map[string]float64{"b1": 50}
+	with := func(b int, w map[string]float64) Part {
+		p := part("x", 2, b)
+		p.Weights = w
+		return p
+	}
+	many := part("x", 2, 1)
+	many.Servers = map[state.Slot]int{"a": 2, "b": 8}
 	weights := func(a, b float64) map[string]float64 { return map[string]float64{"a1": a, "a2": a, "b1": b, "b2": b} }
 	for name, tt := range map[string]struct {
 		parts []Part
@@ -35,6 +44,16 @@ func TestPlanMembers(t *testing.T) {
 		"all up":                {[]Part{part("x", 2, 2)}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
 		"by each part":          {[]Part{part("x", 2, 2), part("y", 1, 2)}, 25, []map[string]float64{weights(99, 33), weights(96, 16)}, 25, ""},
 		"more than members":     {[]Part{part("x", 4, 2)}, 25, []map[string]float64{weights(99, 66)}, 25, ""},
+		"some of ours down":     {[]Part{part("x", 2, 1)}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
+		"some of many down":     {[]Part{many}, 25, []map[string]float64{weights(96, 8)}, 25, ""},
+		"taken out":             {[]Part{with(2, map[string]float64{"a1": 100, "a2": 0, "b1": 0, "b2": 0})}, 25, nil, 0, "plan on x: slot a serves, and of its servers a2 has weight 0, a1 has 100"},
+		"unlike":                {[]Part{part("y", 2, 2), with(2, map[string]float64{"a1": 100, "a2": 50, "b1": 0, "b2": 0})}, 50, nil, 0, "a2 has weight 50, a1 has 100"},
+		"unlike, all of it":     {[]Part{with(2, map[string]float64{"a1": 100, "a2": 50, "b1": 0, "b2": 0})}, 100, nil, 0, "a2 has weight 50, a1 has 100"},
+		"one is not there":      {[]Part{with(2, map[string]float64{"a1": 100, "b1": 0, "b2": 0})}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
+		"begun elsewhere":       {[]Part{with(2, weights(99, 33)), with(2, map[string]float64{"a1": 99, "a2": 7, "b1": 0, "b2": 0})}, 25, []map[string]float64{weights(99, 33), weights(99, 33)}, 25, ""},
+		"cut off while raised":  {[]Part{with(2, map[string]float64{"a1": 1, "a2": 99, "b1": 0, "b2": 0})}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
+		"nothing serves":        {[]Part{with(2, weights(0, 0))}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
+		"a return, taken out":   {[]Part{with(2, map[string]float64{"a1": 100, "a2": 0, "b1": 0, "b2": 0})}, 0, []map[string]float64{weights(100, 0)}, 0, ""},
 		"not read":              {[]Part{broken}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
 		"nobody up":             {[]Part{part("x", 2, 0)}, 25, nil, 0, "plan on x: plan share 25 %: slot b has no server up"},
 		"unfit":                 {[]Part{unfit}, 25, nil, 0, "plan on x: no weights here"},
@@ -82,5 +101,47 @@ func TestBetween(t *testing.T) {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// Whatever manent has written, in slots of any size, with servers that come and
+// go, promoted or returned: the next rollout is not refused for it, and no
+// server that comes up gives the candidate more than was asked for.
+func TestPlanAfterPlan(t *testing.T) {
+	random := rand.New(rand.NewPCG(8, 10))
+	for n := range 500 {
+		var members []Member
+		sizes := map[state.Slot]int{"a": 1 + random.IntN(4), "b": 1 + random.IntN(4)}
+		for slot, size := range sizes {
+			for i := range size {
+				members = append(members, Member{Name: fmt.Sprint(slot, i), Slot: slot})
+			}
+		}
+		weights := map[string]float64{}
+		for _, m := range members {
+			weights[m.Name] = map[state.Slot]float64{"a": float64(1 + n%120)}[m.Slot]
+		}
+		serving := state.SlotA
+		for range 3 {
+			last := []float64{0, 100}[random.IntN(2)]
+			for _, share := range []float64{1 + 98*random.Float64(), 1 + 98*random.Float64(), last} {
+				up := map[state.Slot]int{"a": 1 + random.IntN(sizes["a"]), "b": 1 + random.IntN(sizes["b"])}
+				seen := Reading{Parts: []Part{{PartWeights: state.PartWeights{Weights: weights}, Units: up}}}
+				want, got, err := PlanMembers(members, serving.Other(), share, 100, Units{1, 256}, seen)
+				if err != nil {
+					t.Fatalf("round %d: from %v with %v up to %v %%: %v", n, weights, up, share, err)
+				}
+				weights = want[0].Weights
+				theirs, ours := weights[fmt.Sprint(serving, 0)]*float64(up[serving]), weights[fmt.Sprint(serving.Other(), 0)]
+				for alive := up[serving.Other()]; alive <= sizes[serving.Other()]; alive++ {
+					if real := 100 * ours * float64(alive) / (ours*float64(alive) + theirs); real > got+1e-9 {
+						t.Fatalf("round %d: %v with %d servers up gives %v %%, planned %v %%", n, weights, alive, real, got)
+					}
+				}
+			}
+			if last == 100 {
+				serving = serving.Other()
+			}
+		}
 	}
 }

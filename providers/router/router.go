@@ -19,9 +19,10 @@ import (
 // Every method may be called again after a crash at any instant, by another
 // process on another machine. Errors are *providers.Fault.
 type Router interface {
-	// Read reports the weights as the router itself has them. A part that
-	// cannot be read has its Err set and no weights; Read fails only when
-	// nothing at all can be said. It writes nothing.
+	// Read reports the weights as the router itself has them. A part whose
+	// weights cannot be known has its Err set and no weights; whatever else
+	// fails is in its Unfit and Pending. Read fails only when nothing at all
+	// can be said. It writes nothing.
 	Read(ctx context.Context, slots state.Slots) (Reading, error)
 
 	// Write sets want on every part of it, on condition that each part is
@@ -49,12 +50,13 @@ type Part struct {
 	state.PartWeights
 	Shares   map[state.Slot]float64 // effective percent of the traffic of each slot, of all it gets
 	Units    map[state.Slot]int     // servers up per slot; 0 = the slot has no ready capacity
+	Servers  map[state.Slot]int     // servers per slot, up or not; nil where each member is one
 	Revision string                 // the system's own version of the object, "" when it has none
-	Pending  bool                   // accepted, not yet in force
-	Foreign  map[string]float64     // weight held by entries that are not ours
+	Pending  bool                   // the weights are not the ones in force, or nobody could see whether they are
+	Foreign  map[string]float64     // weight of each entry that takes traffic and is in neither slot
 	By       string                 // who changed it last and when, "" when the system does not say
-	Err      error                  // this part could not be read
-	Unfit    error                  // why no share can be raised on it, though its weights are known; a Planner refuses with it, and a return goes on
+	Err      error                  // the configured weights cannot be known; nothing else
+	Unfit    error                  // why no share can be raised on it, though its weights are known; a Planner refuses with it, and a return goes on. With nil Weights: the object can be read and makes no sense, and Write replaces it by its Revision
 }
 
 // Planner is implemented by a router whose units are not percent, or that

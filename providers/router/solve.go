@@ -132,12 +132,22 @@ type Change struct {
 // the share of slot, between two of them, is never larger than both before and
 // after, and in which some server is always in service: first more weight for
 // the other slot, then less for this one, then more for this one, then less
-// for the other one. Servers that are as wanted, and those that want does not
+// for the other one. Where a server of the other slot has weight and keeps
+// some, less for this one comes first of all: a return that is cut off has done
+// what counts. Servers that are as wanted, and those that want does not
 // name, are left out.
 func Changes(servers []Server, slot state.Slot, want map[string]int) []Change {
 	type step struct {
 		Change
 		turn int
+	}
+	keeps := slices.ContainsFunc(servers, func(s Server) bool {
+		to, ok := want[s.ID]
+		return s.Slot != slot && s.Weight > 0 && (to > 0 || !ok)
+	})
+	turns := map[[2]bool]int{{false, true}: 1, {true, false}: 2, {true, true}: 3, {false, false}: 4}
+	if keeps {
+		turns[[2]bool{true, false}] = 0
 	}
 	var steps []step
 	for _, s := range servers {
@@ -145,8 +155,7 @@ func Changes(servers []Server, slot state.Slot, want map[string]int) []Change {
 		if !ok || to == s.Weight {
 			continue
 		}
-		turn := map[[2]bool]int{{false, true}: 0, {true, false}: 1, {true, true}: 2, {false, false}: 3}[[2]bool{s.Slot == slot, to > s.Weight}]
-		steps = append(steps, step{Change{ID: s.ID, From: s.Weight, To: to}, turn})
+		steps = append(steps, step{Change{ID: s.ID, From: s.Weight, To: to}, turns[[2]bool{s.Slot == slot, to > s.Weight}]})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.turn, b.turn) })
 	out := make([]Change, len(steps))

@@ -155,3 +155,24 @@ func TestChanges(t *testing.T) {
 		}
 	}
 }
+
+// A return that is cut off after its first write has taken traffic away from
+// the candidate already, unless nothing else would serve.
+func TestChangesOfAReturn(t *testing.T) {
+	for _, tt := range []struct {
+		a, b int
+		want string
+	}{{95, 5, "b0 b1 a0 a1"}, {0, 100, "a0 a1 b0 b1"}} {
+		servers, want := slots(2, 2, 2, 2), map[string]int{"a0": 100, "a1": 100, "b0": 0, "b1": 0}
+		for i := range servers {
+			servers[i].Weight = map[state.Slot]int{state.SlotA: tt.a, state.SlotB: tt.b}[servers[i].Slot]
+		}
+		var got []string
+		for _, c := range Changes(servers, state.SlotB, want) {
+			got = append(got, c.ID)
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("from %d and %d: %v, want %s", tt.a, tt.b, got, tt.want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/state"
@@ -15,24 +16,24 @@ import (
 // Job is the write of one part of several.
 type Job interface {
 	ID() string                                // of the part
-	Compare(ctx context.Context) error         // may it be written? A Conflict keeps every part as it is
+	Compare(ctx context.Context) error         // may it be written? A Conflict keeps every part as it is; called beside other jobs'
 	Write(ctx context.Context) (string, error) // compares again, and returns the part's receipt, "" for none
 }
 
-// WriteParts compares every part before the first is written; then each that
-// could be compared is written in order, also after one that failed.
+// WriteParts compares every part, all at the same time, before the first is
+// written; then each that could be compared is written in order, also after
+// one that failed. A single part is compared by its write alone.
 func WriteParts(ctx context.Context, jobs []Job) (state.Receipt, error) {
 	var problems []error
 	var ready []Job
-	for _, j := range jobs {
-		err := j.Compare(ctx)
+	for i, err := range compare(ctx, jobs) {
 		switch {
 		case providers.IsConflict(err):
 			return nil, err
 		case err != nil:
 			problems = append(problems, err)
 		default:
-			ready = append(ready, j)
+			ready = append(ready, jobs[i])
 		}
 	}
 	receipt := state.Receipt{}
@@ -46,6 +47,19 @@ func WriteParts(ctx context.Context, jobs []Job) (state.Receipt, error) {
 		}
 	}
 	return receipt, Join(problems)
+}
+
+func compare(ctx context.Context, jobs []Job) []error {
+	problems := make([]error, len(jobs))
+	if len(jobs) == 1 {
+		return problems
+	}
+	var all sync.WaitGroup
+	for i, j := range jobs {
+		all.Go(func() { problems[i] = j.Compare(ctx) })
+	}
+	all.Wait()
+	return problems
 }
 
 // Whole are weights in whole numbers, at most most. Only a member may get any.

@@ -1,13 +1,17 @@
 package nginx
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/host"
 	"github.com/manent/action/providers/api/host/hosttest"
 	"github.com/manent/action/providers/api/nginx/split"
 	"github.com/manent/action/providers/router"
@@ -127,8 +131,8 @@ func TestDriftByHand(t *testing.T) {
 	}
 }
 
-// A file that means nothing to manent is an error of its part. A return, which
-// has seen that, overwrites it; nobody else does.
+// A file that means nothing to manent has no weights, and no share is raised
+// on it. A return, which has seen that, overwrites it; nobody else does.
 func TestUnreadable(t *testing.T) {
 	s := settings(split.Hashed, nil)
 	w := newWorld(initial(t, s), "lb1", "lb2")
@@ -139,9 +143,16 @@ func TestUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, seen.Parts[0].Err, providers.Invalid, "nginx: read on lb1: read "+managed+": line 24: not manent's")
-	if providers.HintOf(seen.Err()) == "" || seen.Parts[0].Weights != nil || seen.Parts[1].Err != nil {
-		t.Errorf("hint %q, parts %+v", providers.HintOf(seen.Err()), seen.Parts)
+	bad := seen.Parts[0]
+	wantKind(t, bad.Unfit, providers.Invalid, "nginx: read on lb1: read "+managed+": line 24: not manent's")
+	if providers.HintOf(bad.Unfit) == "" || bad.Weights != nil || bad.Shares != nil || !bad.Pending || bad.Err != nil || seen.Parts[1].Unfit != nil {
+		t.Errorf("hint %q, parts %+v", providers.HintOf(bad.Unfit), seen.Parts)
+	}
+	_, _, err = r.Plan(state.SlotB, 25, 0.5, seen)
+	wantKind(t, err, providers.Invalid, "not manent's")
+	back, _, err := r.Plan(state.SlotB, 0, 0.5, seen)
+	if err != nil || !router.SameParts(back, shares(0)) {
+		t.Errorf("a return is planned as %v, %v", back, err)
 	}
 	_, err = r.Write(t.Context(), candidateB(), shares(25)[:1], fresh)
 	wantKind(t, err, providers.Invalid, "not manent's")
@@ -156,8 +167,13 @@ func TestUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = r.Write(t.Context(), candidateB(), shares(0), seen); err != nil {
-		t.Errorf("a return: %v", err)
+	for _, p := range seen.Parts { // as the runner returns
+		if _, err = r.Write(t.Context(), candidateB(), []state.PartWeights{share(p.ID, 0)}, router.Reading{Parts: []router.Part{p}}); err != nil {
+			t.Errorf("a return: %v", err)
+		}
+	}
+	if ok, err := r.Settled(t.Context(), back, nil); !ok || err != nil {
+		t.Errorf("settled %v, %v", ok, err)
 	}
 	if got := read(t, r).Weights(); !router.SameParts(got, shares(0)) {
 		t.Errorf("weights %v after the return", got)
@@ -414,7 +430,35 @@ func TestSticky(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, seen.Err(), providers.Invalid, "NGINX 1.22.1 has none, expected 1.29.6 or newer")
+	_, _, err = r.Plan(state.SlotB, 25, 0.5, seen)
+	wantKind(t, err, providers.Invalid, "NGINX 1.22.1 has none, expected 1.29.6 or newer")
+	if diff := cmp.Diff(shares(0), seen.Weights()); diff != "" {
+		t.Errorf("weights for a return (-want +got):\n%s", diff)
+	}
+}
+
+// Slow instances are asked at the same time: all of a return's calls end
+// within the time of one.
+func TestSlowTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := settings(split.Hashed, map[string]any{"lb_hosts": "lb1, lb2, lb3"})
+		w := newWorld(initial(t, s), "lb1", "lb2", "lb3")
+		r := w.router(t, s)
+		open := r.open
+		r.open = func(ctx context.Context, name string) (host.Host, error) {
+			time.Sleep(7 * time.Second)
+			return open(ctx, name)
+		}
+		began := time.Now()
+		seen := read(t, r)
+		if took := time.Since(began); took != 7*time.Second || len(seen.Parts) != 3 {
+			t.Errorf("reading %d parts took %v", len(seen.Parts), took)
+		}
+		began = time.Now()
+		if _, err := r.Write(t.Context(), candidateB(), seen.Weights(), seen); err != nil || time.Since(began) != 7*time.Second {
+			t.Errorf("comparing took %v, %v", time.Since(began), err)
+		}
+	})
 }
 
 func TestWriteRefuses(t *testing.T) {

@@ -13,12 +13,12 @@ package nginx
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
-	"github.com/manent/action/providers/api/nginx"
 	"github.com/manent/action/providers/api/nginx/split"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
@@ -84,43 +84,32 @@ type Router struct {
 	log      *router.Log
 }
 
-// Read implements router.Router.
+// Read implements router.Router. A file that means nothing is Unfit without
+// weights: a return replaces it.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
-	var reading router.Reading
-	hosts := &host.Group{Open: r.open}
-	defer hosts.Close()
-	for _, id := range r.settings.parts() {
-		part := router.Part{PartWeights: state.PartWeights{ID: id}}
-		part.Err = r.on(ctx, hosts, "read", id, func(ctx context.Context, i instance) error {
-			if r.settings.Cookie != "" {
-				if err := i.server().Since(ctx, nginx.Version{1, 29, 6}, "sticky cookie"); err != nil {
-					return err
-				}
-			}
-			f, err := i.look(ctx)
-			part.Revision = f.Digest
-			if err != nil {
-				return err
-			}
-			part.Weights, part.Shares, part.Foreign, part.Pending = f.Weights(), f.Shares(), f.Foreign(), f.Unfinished
-			part.Units = map[state.Slot]int{state.SlotA: len(r.settings.SlotA), state.SlotB: len(r.settings.SlotB)}
-			reading.Testers = reading.Testers || f.Testers.Slot != ""
-			return nil
+	ids := r.settings.parts()
+	reading, testers := router.Reading{Parts: make([]router.Part, len(ids))}, make([]bool, len(ids))
+	r.each(ids, func(k int, h *host.Group) {
+		part := router.Part{PartWeights: state.PartWeights{ID: ids[k]}}
+		part.Err = r.on(ctx, h, "read", ids[k], func(ctx context.Context, i instance) (err error) {
+			testers[k], err = i.read(ctx, &part)
+			return err
 		})
-		reading.Parts = append(reading.Parts, part)
-	}
+		part.Unfit = router.Named(name, "read on "+ids[k], part.Unfit)
+		reading.Parts[k] = part
+	})
+	reading.Testers = slices.Contains(testers, true)
 	return reading, nil
 }
 
 // Write implements router.Router. Conflicts are looked for on every part
 // before the first is written; then each part that can be reached is written
-// in order, also after one that failed. A part that expect has with an error
-// and a revision (its content means nothing to manent) is overwritten if it
+// in order, also after one that failed. A part that expect has without weights
+// for its revision (its content means nothing to manent) is overwritten if it
 // still has that revision.
 func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
-	hosts := &host.Group{Open: r.open}
-	defer hosts.Close()
-	jobs, err := r.jobs(hosts, slots, want, expect)
+	jobs, done, err := r.jobs(slots, want, expect)
+	defer done()
 	if err != nil {
 		return nil, err
 	}
@@ -130,28 +119,29 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 // Settled implements router.Router: the file has the weights, and every one of
 // several new connections meets a worker that has loaded this file.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
-	hosts := &host.Group{Open: r.open}
-	defer hosts.Close()
-	for _, p := range want {
-		in := false
-		err := r.on(ctx, hosts, "prove", p.ID, func(ctx context.Context, i instance) error {
+	ids, in, problems := make([]string, len(want)), make([]bool, len(want)), make([]error, len(want))
+	for k, p := range want {
+		ids[k] = p.ID
+	}
+	r.each(ids, func(k int, h *host.Group) {
+		problems[k] = r.on(ctx, h, "prove", ids[k], func(ctx context.Context, i instance) error {
 			f, err := i.look(ctx)
-			if err != nil || f.Unfinished || !router.Same(f.Weights(), p.Weights) {
+			if err != nil || f.Unfinished || !router.Same(f.Weights(), want[k].Weights) {
 				return err
 			}
-			in, err = i.serves(ctx, f.Generation)
+			in[k], err = i.serves(ctx, f.Generation)
 			return err
 		})
-		if err != nil || !in {
-			return false, err
-		}
-	}
-	return true, nil
+	})
+	return !slices.Contains(in, false), router.Join(slices.DeleteFunc(problems, func(err error) bool { return err == nil }))
 }
 
 // Plan implements router.Planner.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
 	parts, got, err := router.Percent(slot, share, step, tolerance, seen)
+	if unfit := seen.Unfit(); unfit != nil && share > 0 {
+		parts, got, err = nil, 0, unfit
+	}
 	return parts, got, router.Named(name, "", err)
 }
 
@@ -174,18 +164,14 @@ func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot,
 	if !on {
 		t = split.Testers{}
 	}
-	hosts := &host.Group{Open: r.open}
-	defer hosts.Close()
-	var problems []error
-	for _, id := range r.settings.parts() {
-		err := r.on(ctx, hosts, "set testers", id, func(ctx context.Context, i instance) error {
+	ids := r.settings.parts()
+	problems := make([]error, len(ids))
+	r.each(ids, func(k int, h *host.Group) {
+		problems[k] = r.on(ctx, h, "set testers", ids[k], func(ctx context.Context, i instance) error {
 			return i.target(ctx, slots, t)
 		})
-		if err != nil {
-			problems = append(problems, err)
-		}
-	}
-	return access, router.Join(problems)
+	})
+	return access, router.Join(slices.DeleteFunc(problems, func(err error) bool { return err == nil }))
 }
 
 // PinnedFor implements router.Sticky. It is the life of the cookie although a

@@ -3,12 +3,14 @@ package nginx
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
 	"github.com/manent/action/providers/api/nginx"
 	"github.com/manent/action/providers/api/nginx/split"
 	"github.com/manent/action/providers/router"
+	"github.com/manent/action/state"
 )
 
 const connections = 20 // that all have to meet new workers
@@ -25,6 +27,20 @@ type file struct {
 	split.File
 	Digest     string
 	Unfinished bool
+}
+
+// each does something for all instances at the same time, so that a slow one
+// takes nobody else's time, each with connections of its own.
+func (r *Router) each(ids []string, do func(k int, hosts *host.Group)) {
+	var all sync.WaitGroup
+	for k := range ids {
+		all.Go(func() {
+			hosts := &host.Group{Open: r.open}
+			defer hosts.Close()
+			do(k, hosts)
+		})
+	}
+	all.Wait()
 }
 
 // on does something on the named instance and names both in the error.
@@ -45,6 +61,27 @@ func (r *Router) on(ctx context.Context, hosts *host.Group, op, id string, do fu
 
 func (i instance) server() nginx.Server {
 	return nginx.Server{Host: i.host, Command: i.settings.Command, Reload: i.settings.Reload}
+}
+
+// read fills in a part, and says whether the testers' entry is in place. Only
+// a file that cannot be had is an error.
+func (i instance) read(ctx context.Context, part *router.Part) (testers bool, err error) {
+	f, err := i.look(ctx)
+	part.Revision = f.Digest
+	part.Units = map[state.Slot]int{state.SlotA: len(i.settings.SlotA), state.SlotB: len(i.settings.SlotB)}
+	switch {
+	case err != nil && f.Digest == "":
+		part.Units = nil
+		return false, err
+	case err != nil:
+		part.Unfit, part.Pending = err, true
+		return false, nil
+	}
+	part.Weights, part.Shares, part.Foreign, part.Pending = f.Weights(), f.Shares(), f.Foreign(), f.Unfinished
+	if i.settings.Cookie != "" {
+		part.Unfit = i.server().Since(ctx, nginx.Version{1, 29, 6}, "sticky cookie")
+	}
+	return f.Testers.Slot != "", nil
 }
 
 // look reads the file. A content that means nothing is an error, with the

@@ -18,16 +18,22 @@ const tries = 4 // of a write that met another revision with the same weights
 // job is the write of one part.
 type job struct {
 	*Router
-	hosts  *host.Group
+	hosts  *host.Group // of this part alone
 	slots  state.Slots
 	want   state.PartWeights
 	share  split.Share
 	expect *router.Part // nil when the caller did not see the part
 }
 
-// jobs checks what is wanted before anything is touched.
-func (r *Router) jobs(hosts *host.Group, slots state.Slots, want []state.PartWeights, expect router.Reading) ([]router.Job, error) {
-	jobs := make([]router.Job, 0, len(want))
+// jobs checks what is wanted before anything is touched. done ends the jobs'
+// connections.
+func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) (jobs []router.Job, done func(), err error) {
+	var all []*host.Group
+	done = func() {
+		for _, hosts := range all {
+			hosts.Close()
+		}
+	}
 	for _, p := range want {
 		share, err := split.ShareOf(p.Weights)
 		if err == nil {
@@ -37,11 +43,13 @@ func (r *Router) jobs(hosts *host.Group, slots state.Slots, want []state.PartWei
 			err = fmt.Errorf("there is no such instance, expected one of %v", r.settings.parts())
 		}
 		if err != nil {
-			return nil, &providers.Fault{Provider: name, Op: "write on " + p.ID, Kind: providers.Invalid, Err: err}
+			return nil, done, &providers.Fault{Provider: name, Op: "write on " + p.ID, Kind: providers.Invalid, Err: err}
 		}
+		hosts := &host.Group{Open: r.open}
+		all = append(all, hosts)
 		jobs = append(jobs, job{Router: r, hosts: hosts, slots: slots, want: p, share: share, expect: expect.Part(p.ID)})
 	}
-	return jobs, nil
+	return jobs, done, nil
 }
 
 // ID implements router.Job.
@@ -59,7 +67,7 @@ func (j job) expected(f file, err error) error {
 	switch {
 	case err == nil:
 		return router.Expected(j.want.ID, f.Weights(), j.want.Weights, j.expect)
-	case f.Digest != "" && j.expect != nil && j.expect.Err != nil && j.expect.Revision == f.Digest:
+	case f.Digest != "" && j.expect != nil && j.expect.Unfit != nil && j.expect.Weights == nil && j.expect.Revision == f.Digest:
 		return nil
 	}
 	return err
