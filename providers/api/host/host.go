@@ -38,7 +38,8 @@ type Host interface {
 	Run(ctx context.Context, c Command) (Result, error)
 
 	// Dial opens a connection from the machine: 127.0.0.1 is the machine's
-	// own loopback address, also over SSH.
+	// own loopback address, also over SSH. Unavailable says that nothing
+	// accepts there; Unknown that the machine itself did not answer.
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Close ends the connection to the machine.
@@ -117,36 +118,6 @@ func Open(ctx context.Context, env providers.Env, a Access, name string) (Host, 
 		return Local{}, nil
 	}
 	return dialSSH(ctx, env, a, name)
-}
-
-// Group keeps a connection to each machine for as long as a call lasts. It is
-// not for several goroutines.
-type Group struct {
-	Open  func(ctx context.Context, name string) (Host, error)
-	hosts map[string]Host
-}
-
-// Get returns the named machine, and connects to it the first time.
-func (g *Group) Get(ctx context.Context, name string) (Host, error) {
-	if h := g.hosts[name]; h != nil {
-		return h, nil
-	}
-	h, err := g.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if g.hosts == nil {
-		g.hosts = map[string]Host{}
-	}
-	g.hosts[name] = h
-	return h, nil
-}
-
-// Close ends all connections.
-func (g *Group) Close() {
-	for _, h := range g.hosts {
-		_ = h.Close()
-	}
 }
 
 func fault(kind providers.Kind, op string, err error, hint string) error {

@@ -181,6 +181,7 @@ func (r *remote) abandon(session *ssh.Session) {
 }
 
 // Dial implements Host. The server has to allow forwarding to the address.
+// Unavailable is the machine's word that nothing accepts there.
 func (r *remote) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := r.client.DialContext(ctx, network, address)
 	if err == nil {
@@ -190,7 +191,11 @@ func (r *remote) Dial(ctx context.Context, network, address string) (net.Conn, e
 	if ctx.Err() != nil {
 		return nil, unreached(ctx, op, err)
 	}
-	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok && refused.Reason == ssh.Prohibited {
+	refused, answered := errors.AsType[*ssh.OpenChannelError](err)
+	switch {
+	case !answered: // the machine itself is gone: what listens there is not known
+		return nil, fault(providers.Unknown, op, shorter(err), "")
+	case refused.Reason == ssh.Prohibited:
 		return nil, fault(providers.Denied, op, err, "let sshd forward to "+address+" (AllowTcpForwarding, PermitOpen)")
 	}
 	return nil, fault(providers.Unavailable, op, err, "")

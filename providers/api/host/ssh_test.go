@@ -373,6 +373,9 @@ func TestSSHDial(t *testing.T) {
 	_ = listener.Close()
 	_, err = h.Dial(t.Context(), "tcp", listener.Addr().String())
 	kind(t, err, providers.Unavailable, "refused")
+	_ = h.Close() // as when the machine is gone
+	_, err = h.Dial(t.Context(), "tcp", listener.Addr().String())
+	kind(t, err, providers.Unknown, "connect from")
 	_, access, env = startSSHD(t, func(s *fakeSSHD, _ *Access) { s.forward = false })
 	closed, err := Open(t.Context(), env, access, "127.0.0.1")
 	if err != nil {

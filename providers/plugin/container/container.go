@@ -103,10 +103,17 @@ func (r *runner) job(call plugin.Call) (job, error) {
 
 // on does something for a job on machines of its slot, on all or the first.
 func (r *runner) on(ctx context.Context, j job, machines []fleet.Machine, do func(context.Context, target) error) error {
-	f := fleet.Fleet{Open: r.open, AtOnce: r.settings.AtOnce, Timeout: r.settings.Timeout}
-	return f.Each(ctx, machines, func(ctx context.Context, h host.Host, m fleet.Machine) error {
-		return do(ctx, target{host: h, on: engine.Engine{Host: h, Program: r.settings.Engine}, machine: m, job: j, settings: r.settings})
+	return r.fleet().Each(ctx, machines, func(ctx context.Context, h host.Host, m fleet.Machine) error {
+		return do(ctx, r.target(j, h, m))
 	})
+}
+
+func (r *runner) fleet() fleet.Fleet {
+	return fleet.Fleet{Open: r.open, AtOnce: r.settings.AtOnce, Timeout: r.settings.Timeout}
+}
+
+func (r *runner) target(j job, h host.Host, m fleet.Machine) target {
+	return target{host: h, on: engine.Engine{Host: h, Program: r.settings.Engine}, machine: m, job: j, settings: r.settings}
 }
 
 // Deploy implements plugin.Deployer.
@@ -165,24 +172,24 @@ func (r *runner) secrets(ctx context.Context) ([]string, error) {
 
 // Ready implements plugin.Ready: on every target of the slot the container of
 // the release runs, is healthy if its image says what that is, and, of a target
-// with a port, the machine itself can open a connection to it.
+// with a port, the machine itself can open a connection to it. What was there
+// before manent has no version, and need not be a container.
 func (r *runner) Ready(ctx context.Context, call plugin.Call, _ float64) (bool, string, error) {
-	j, err := r.job(call)
-	j.digest = call.Release.Ref[refDigest] // "" if it was adopted
-	var reasons fleet.Reasons
-	if err == nil {
-		err = r.on(ctx, j, fleet.In(j.slot, r.machines), func(ctx context.Context, t target) error {
-			reason, err := t.ready(ctx)
-			reasons.Add(t.machine, reason)
-			return err
-		})
+	j := job{slot: string(call.Slot), container: r.settings.Name + "-" + string(call.Slot)}
+	ask := target.adopted
+	if call.Release.Version != "" {
+		var err error
+		if j, err = r.job(call); err != nil {
+			return false, "", fleet.Named(name, "look at slot "+j.slot, err, r.env.Redactor)
+		}
+		j.digest = call.Release.Ref[refDigest] // "" if nobody wrote it down
+		ask = target.ready
 	}
-	if err != nil {
-		return false, "", fleet.Named(name, "look at slot "+j.slot, err, r.env.Redactor)
-	}
-	reason := reasons.String()
+	reason, err := r.fleet().Look(ctx, fleet.In(j.slot, r.machines), func(ctx context.Context, h host.Host, m fleet.Machine) (string, error) {
+		return ask(r.target(j, h, m), ctx)
+	})
 	if r.env.Redactor != nil {
 		reason = r.env.Redactor.Clean(reason) // it may quote the container's log
 	}
-	return reasons.None(), reason, nil
+	return reason == "" && err == nil, reason, fleet.Named(name, "look at slot "+j.slot, err, r.env.Redactor)
 }

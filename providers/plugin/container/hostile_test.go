@@ -286,6 +286,28 @@ func TestReadySaysWhy(t *testing.T) {
 	}
 }
 
+// TestReadyOfWhatWasThereBefore: no version, and no container that manent made.
+func TestReadyOfWhatWasThereBefore(t *testing.T) {
+	w := newWorld(t)
+	w.targets = w.targets[:2]
+	call := plugin.Call{Slot: state.SlotB}
+	w.expectReady(call, "") // it need not be a container
+	w.put("b1", "refuse", "no engine for you")
+	w.expectReady(call, "") // nor need there be an engine
+	w.put("b1", "refuse", "")
+	w.foreign("shop-b", "", "")
+	w.expectReady(call, "")
+	w.put("b1", "health", "unhealthy")
+	w.expectReady(call, "b1: container shop-b is unhealthy")
+	w.put("b1", "health", "healthy")
+	w.machines["b1"].Listens("127.0.0.1:8080", false)
+	w.expectReady(call, "b1: nothing accepts connections at 127.0.0.1:8080")
+	w.put("b1", "status", "exited")
+	if ok, reason, err := w.open().Ready.Ready(t.Context(), call, 100); ok || err != nil || !strings.HasPrefix(reason, "b1: container shop-b is exited") {
+		t.Errorf("ready: %v, reason %q, error %v, expected that it is exited", ok, reason, err)
+	}
+}
+
 func TestSettingsAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key   string

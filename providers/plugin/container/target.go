@@ -156,9 +156,26 @@ func (t target) ready(ctx context.Context) (reason string, err error) {
 		return fmt.Sprintf("container %s is of version %s (%s)", t.container, label(c, "version"), label(c, "digest")), nil
 	case c.Ended():
 		return "", t.failed(ctx, c, true)
-	case !c.Running():
+	}
+	return t.serves(ctx, c, true)
+}
+
+// adopted is "" or what is missing for what was there before manent: a
+// container of the slot's name, whoever made it, is looked at if there is one.
+func (t target) adopted(ctx context.Context) (reason string, err error) {
+	c, there, err := t.find(ctx)
+	if err != nil && !(providers.KindOf(err).Definite() && t.machine.Port != 0) { // without an engine the connection decides
+		return "", err
+	}
+	return t.serves(ctx, c, there)
+}
+
+// serves looks at a container's health, if it is there, and at the port.
+func (t target) serves(ctx context.Context, c engine.Container, there bool) (reason string, err error) {
+	switch {
+	case there && !c.Running():
 		return fmt.Sprintf("container %s is %s: %s", t.container, c.State.Status, t.on.Log(ctx, c)), nil
-	case c.Health() != "" && c.Health() != "healthy":
+	case there && c.Health() != "" && c.Health() != "healthy":
 		return fmt.Sprintf("container %s is %s", t.container, c.Health()), nil
 	case t.machine.Port == 0:
 		return "", nil
@@ -168,6 +185,18 @@ func (t target) ready(ctx context.Context) (reason string, err error) {
 
 // look finds the slot's container. One that manent did not make is refused.
 func (t target) look(ctx context.Context) (c engine.Container, there bool, err error) {
+	c, there, err = t.find(ctx)
+	if slot := label(c, "slot"); err == nil && there && slot != t.slot {
+		return c, false, &providers.Fault{
+			Op: "container " + t.container, Kind: providers.Invalid,
+			Err: fmt.Errorf("it has the label manent.slot %q, expected %s: somebody else made it", slot, t.slot), Hint: "remove it by hand, or choose another name",
+		}
+	}
+	return c, there, err
+}
+
+// find finds the container of the slot's name.
+func (t target) find(ctx context.Context) (c engine.Container, there bool, err error) {
 	pattern := "name=^" + strings.ReplaceAll(t.container, ".", "[.]") + "$"
 	out, err := t.on.Call(ctx, "container", "ls", "--all", "--no-trunc", "--quiet", "--filter", pattern)
 	ids := strings.Fields(out)
@@ -180,12 +209,6 @@ func (t target) look(ctx context.Context) (c engine.Container, there bool, err e
 	}
 	if len(ids) != 1 || len(all) != 1 || strings.TrimPrefix(all[0].Name, "/") != t.container {
 		return c, false, &providers.Fault{Op: "look", Kind: providers.Unknown, Err: fmt.Errorf("unexpected answer %q", host.Tail([]byte(out)))}
-	}
-	if slot := label(all[0], "slot"); slot != t.slot {
-		return c, false, &providers.Fault{
-			Op: "container " + t.container, Kind: providers.Invalid,
-			Err: fmt.Errorf("it has the label manent.slot %q, expected %s: somebody else made it", slot, t.slot), Hint: "remove it by hand, or choose another name",
-		}
 	}
 	return all[0], true, nil
 }

@@ -77,6 +77,7 @@ func Run(t *testing.T, fresh func(t *testing.T) World) {
 		{"a cancelled call does nothing", cancelled},
 		{"a call that hangs ends with its context", hangs},
 		{"ready tells yes, not yet and no apart", ready},
+		{"ready of what was there before", adopted},
 		{"scale and retire may be repeated", scale},
 	}
 	for _, tc := range tests {
@@ -268,6 +269,25 @@ func ready(t *testing.T, w World) {
 	w.Set(t, Ready, Fine)
 	if ok, reason, err := try(t.Context(), w.Open(t), Ready, call); !ok || err != nil {
 		t.Errorf("ready: %v, reason %q, error %v, expected true", ok, reason, err)
+	}
+}
+
+// adopted: of what served before manent nothing is known, not even its version.
+// It counts as any other version, or a first rollout could never be returned.
+func adopted(t *testing.T, w World) {
+	bundle := w.Open(t)
+	if bundle.Ready == nil {
+		return
+	}
+	mustDeploy(t, bundle, Call(state.SlotB, "v2"))
+	call := Call(state.SlotB, "")
+	call.Release.Ref = nil
+	if ok, reason, err := bundle.Ready.Ready(t.Context(), call, 100); !ok || err != nil {
+		t.Errorf("what was there before: %v, reason %q, error %v, expected ready", ok, reason, err)
+	}
+	w.Set(t, Ready, NotYet)
+	if ok, reason, err := bundle.Ready.Ready(t.Context(), call, 100); ok || err != nil || reason == "" {
+		t.Errorf("what was there before and is not up: %v, reason %q, error %v, expected false with a reason", ok, reason, err)
 	}
 }
 

@@ -3,6 +3,8 @@
 package remotecopy
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/host"
 	"github.com/manent/action/providers/api/host/hosttest"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/plugintest"
@@ -379,4 +382,33 @@ func TestReadySaysWhy(t *testing.T) {
 	if got := look(); got != "b1: nothing accepts connections at 127.0.0.1:8080" {
 		t.Error(got)
 	}
+}
+
+// TestReadyOfWhatWasThereBefore: no version, no files of the plugin's: the
+// machines have to answer, and the port.
+func TestReadyOfWhatWasThereBefore(t *testing.T) {
+	w := newWorld(t)
+	ready := w.open().Ready
+	call := plugin.Call{Slot: state.SlotB}
+	if ok, reason, err := ready.Ready(t.Context(), call, 100); !ok || err != nil {
+		t.Errorf("ready: %v, reason %q, error %v, expected yes", ok, reason, err)
+	}
+	w.machines["b2"].Listens("127.0.0.1:8080", false)
+	if ok, reason, err := ready.Ready(t.Context(), call, 100); ok || err != nil || reason != "b2: nothing accepts connections at 127.0.0.1:8080" {
+		t.Errorf("ready: %v, reason %q, error %v, expected b2's reason", ok, reason, err)
+	}
+	bundle := w.open()
+	inner := bundle.Deployer.(*copier).open
+	bundle.Deployer.(*copier).open = func(ctx context.Context, address string) (host.Host, error) {
+		if address == "b1" {
+			return nil, &providers.Fault{Kind: providers.Unavailable, Err: errors.New("no route to host")}
+		}
+		return inner(ctx, address)
+	}
+	if ok, reason, err := bundle.Ready.Ready(t.Context(), call, 100); ok || err != nil || !strings.HasPrefix(reason, "b1 could not be asked: no route to host; b2: nothing accepts") {
+		t.Errorf("ready: %v, reason %q, error %v, expected both hosts", ok, reason, err)
+	}
+	w.machines["b2"].Listens("127.0.0.1:8080", true)
+	_, _, err := bundle.Ready.Ready(t.Context(), call, 100)
+	expectError(t, err, providers.Unavailable, "on b1: no route to host")
 }

@@ -115,10 +115,13 @@ func (c *copier) job(call plugin.Call) (job, error) {
 	return j, nil
 }
 
+func (c *copier) fleet() fleet.Fleet {
+	return fleet.Fleet{Open: c.open, AtOnce: c.settings.AtOnce, Timeout: c.settings.Timeout}
+}
+
 // on does something for a job on every machine of its slot.
 func (c *copier) on(ctx context.Context, j job, do func(context.Context, target) error) error {
-	f := fleet.Fleet{Open: c.open, AtOnce: c.settings.AtOnce, Timeout: c.settings.Timeout}
-	return f.Each(ctx, fleet.In(j.slot, c.machines), func(ctx context.Context, h host.Host, m fleet.Machine) error {
+	return c.fleet().Each(ctx, fleet.In(j.slot, c.machines), func(ctx context.Context, h host.Host, m fleet.Machine) error {
 		return do(ctx, target{Host: h, machine: m, job: j})
 	})
 }
@@ -164,22 +167,25 @@ func (c *copier) deploy(ctx context.Context, j *job, say func(machine, text stri
 
 // Ready implements plugin.Ready: on every target of the slot the release is
 // current and was restarted, and, of a target with a port, the machine itself
-// can open a connection to it.
+// can open a connection to it. Of what was there before manent, which has no
+// version, the connection is all that can be looked at.
 func (c *copier) Ready(ctx context.Context, call plugin.Call, _ float64) (bool, string, error) {
-	j, err := c.job(call)
-	if j.digest = call.Release.Ref[refDigest]; j.digest == "" {
-		j.digest = anyDigest // adopted: how it came there is not known
+	ask := func(ctx context.Context, h host.Host, m fleet.Machine) (string, error) {
+		return accepts(ctx, h, m, c.settings.Listen)
 	}
-	var reasons fleet.Reasons
-	if err == nil {
-		err = c.on(ctx, j, func(ctx context.Context, t target) error {
-			reason, err := t.ready(ctx, c.settings.Listen)
-			reasons.Add(t.machine, reason)
-			return err
-		})
+	if call.Release.Version != "" {
+		j, err := c.job(call)
+		if err != nil {
+			return false, "", fleet.Named(name, "look at slot "+j.slot, err, c.env.Redactor)
+		}
+		if j.digest = call.Release.Ref[refDigest]; j.digest == "" {
+			j.digest = anyDigest // nobody wrote down what is in it
+		}
+		ask = func(ctx context.Context, h host.Host, m fleet.Machine) (string, error) {
+			return target{Host: h, machine: m, job: j}.ready(ctx, c.settings.Listen)
+		}
 	}
-	if err != nil {
-		return false, "", fleet.Named(name, "look at slot "+j.slot, err, c.env.Redactor)
-	}
-	return reasons.None(), reasons.String(), nil
+	slot := string(call.Slot)
+	reason, err := c.fleet().Look(ctx, fleet.In(slot, c.machines), ask)
+	return reason == "" && err == nil, reason, fleet.Named(name, "look at slot "+slot, err, c.env.Redactor)
 }

@@ -102,10 +102,17 @@ func (t target) ready(ctx context.Context, listen string) (reason string, err er
 		return "release " + t.version + " is current, but was not restarted", nil
 	case p.stage != "restarted" && p.stage != "done":
 		return fmt.Sprintf("release %q is current, expected %s as it was copied", p.current, t.version), nil
-	case t.machine.Port == 0:
+	}
+	return accepts(ctx, t, t.machine, listen)
+}
+
+// accepts is "" or that nothing accepts at the target's port, if it has one.
+// That the machine answers at all was seen when it was connected to.
+func accepts(ctx context.Context, h host.Host, m fleet.Machine, listen string) (reason string, err error) {
+	if m.Port == 0 {
 		return "", nil
 	}
-	return fleet.Accepts(ctx, t, listen, t.machine.Port)
+	return fleet.Accepts(ctx, h, listen, m.Port)
 }
 
 // script runs one of the scripts, and reads its exit code.

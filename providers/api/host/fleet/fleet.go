@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -157,23 +155,4 @@ func list(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// Accepts tells whether the machine itself can open a connection to a port of
-// an address, 127.0.0.1 for its own. A refusal, and silence for 3 s, are a
-// reason; an error is what could not be found out.
-func Accepts(ctx context.Context, h host.Host, address string, port int) (reason string, err error) {
-	to := net.JoinHostPort(address, strconv.Itoa(port))
-	short, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("no answer within 3s"))
-	defer cancel()
-	conn, err := h.Dial(short, "tcp", to)
-	switch {
-	case err == nil:
-		return "", conn.Close()
-	case ctx.Err() != nil:
-		return "", &providers.Fault{Kind: providers.Unknown, Op: "connect to " + to, Err: context.Cause(ctx)}
-	case short.Err() != nil, providers.KindOf(err) == providers.Unavailable:
-		return fmt.Sprintf("nothing accepts connections at %s", to), nil
-	}
-	return "", err
 }

@@ -147,3 +147,81 @@ func TestWhatIsSaidHasNoSecrets(t *testing.T) {
 		t.Errorf("error %v, expected it to be the caller's still", lost)
 	}
 }
+
+// TestLook: what is known of one machine hides nothing of the others.
+func TestLook(t *testing.T) {
+	down := &providers.Fault{Kind: providers.Unavailable, Err: errors.New("no route")}
+	denied := &providers.Fault{Kind: providers.Denied, Err: errors.New("login refused"), Hint: "ask"}
+	cases := map[string]struct {
+		reasons map[string]string
+		errs    map[string]error
+		says    string
+		kind    providers.Kind // of an error; 0 with none
+		failed  bool
+	}{
+		"all are ready":      {},
+		"some are not":       {reasons: map[string]string{"m1": "nothing accepts", "m3": "old"}, says: "m1: nothing accepts; m3: old"},
+		"one does not tell":  {errs: map[string]error{"m2": down}, says: "on m2: no route", kind: providers.Unavailable, failed: true},
+		"two do not tell":    {errs: map[string]error{"m2": down, "m5": down}, says: "on m2: no route; on m5: no route", kind: providers.Unavailable, failed: true},
+		"not ready, and one": {reasons: map[string]string{"m1": "old"}, errs: map[string]error{"m2": down}, says: "m1: old; m2 could not be asked: no route"},
+		"a definite no":      {reasons: map[string]string{"m1": "old"}, errs: map[string]error{"m2": down, "m7": denied}, says: "on m2: no route; on m7: login refused", kind: providers.Denied, failed: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			reason, err := fleet(1).Look(t.Context(), eight(), func(_ context.Context, _ host.Host, m Machine) (string, error) {
+				return tc.reasons[m.Host], tc.errs[m.Host]
+			})
+			if tc.failed != (err != nil) || tc.failed && (err.Error() != tc.says || providers.KindOf(err) != tc.kind) || !tc.failed && reason != tc.says {
+				t.Errorf("reason %q, error %v (%v), expected %q", reason, err, providers.KindOf(err), tc.says)
+			}
+		})
+	}
+	if _, err := fleet(1).Look(t.Context(), nil, nil); providers.KindOf(err) != providers.Invalid || err == nil {
+		t.Errorf("error %v without targets", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := fleet(1).Look(ctx, eight(), nil); !providers.Lost(err) {
+		t.Errorf("error %v, expected the caller's", err)
+	}
+}
+
+// TestLookAsksAtOnce: a slot with many machines that are slow to answer fits
+// into one call of the engine.
+func TestLookAsksAtOnce(t *testing.T) {
+	var meet sync.WaitGroup
+	meet.Add(len(eight()))
+	if reason, err := fleet(1).Look(t.Context(), eight(), func(context.Context, host.Host, Machine) (string, error) {
+		meet.Done()
+		meet.Wait() // all are at work
+		return "", nil
+	}); reason != "" || err != nil {
+		t.Errorf("reason %q, error %v", reason, err)
+	}
+}
+
+// TestASilentPortOfASilentMachine: only a machine that answers otherwise can
+// be said to have nothing at its port.
+func TestASilentPortOfASilentMachine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fate   hosttest.Fate
+		reason string
+	}{"answers otherwise": {hosttest.Done, "nothing accepts connections at 127.0.0.1:80"}, "is gone": {hosttest.Lost, ""}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &hosttest.Machine{
+				Program: func([]string) host.Result { return host.Result{} },
+				Fate: func(c hosttest.Call) hosttest.Fate {
+					if c.Kind == "connect" {
+						return hosttest.Hang
+					}
+					return tc.fate
+				},
+			}
+			reason, err := accepts(t.Context(), m, "127.0.0.1", 80, time.Millisecond)
+			if reason != tc.reason || (err != nil) != (tc.reason == "") || err != nil && providers.KindOf(err) != providers.Unknown {
+				t.Errorf("reason %q, error %v, expected %q", reason, err, tc.reason)
+			}
+		})
+	}
+}

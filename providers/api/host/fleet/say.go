@@ -38,33 +38,6 @@ func Named(provider, op string, err error, secrets *providers.Redactor) error {
 	return &providers.Fault{Provider: provider, Op: op, Kind: kind, Err: err, Hint: hint}
 }
 
-// Reasons are what machines lack. The zero value is ready; it may be used from
-// several goroutines.
-type Reasons struct {
-	mu   sync.Mutex
-	said []string
-}
-
-// Add notes what a machine lacks, "" for nothing.
-func (r *Reasons) Add(m Machine, reason string) {
-	if reason == "" {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.said = append(r.said, m.Host+": "+reason)
-}
-
-// None reports whether no machine lacks anything.
-func (r *Reasons) None() bool { return r.String() == "" }
-
-// String is all of them on one line.
-func (r *Reasons) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.said, "; ")
-}
-
 func clean(secrets *providers.Redactor, text string) string {
 	if secrets == nil {
 		return text
