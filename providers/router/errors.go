@@ -24,15 +24,16 @@ func Named(router, op string, err error) error {
 	return &f
 }
 
-// Join makes one error of the parts' errors, on one line. It is of the first
-// one's kind.
-func Join(problems []error) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	all := problems[0]
-	for _, p := range problems[1:] {
-		all = fmt.Errorf("%w; %w", all, p)
+// Join makes one error of the parts' errors, on one line, nil where none has
+// one. It is of the first one's kind.
+func Join(problems []error) (all error) {
+	for _, p := range problems {
+		switch {
+		case all == nil:
+			all = p
+		case p != nil:
+			all = fmt.Errorf("%w; %w", all, p)
+		}
 	}
 	return all
 }

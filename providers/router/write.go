@@ -50,13 +50,19 @@ func WriteParts(ctx context.Context, jobs []Job) (state.Receipt, error) {
 }
 
 func compare(ctx context.Context, jobs []Job) []error {
-	problems := make([]error, len(jobs))
 	if len(jobs) == 1 {
-		return problems
+		return make([]error, 1)
 	}
+	return Each(len(jobs), func(k int) error { return jobs[k].Compare(ctx) })
+}
+
+// Each does something for all of n parts at the same time, so that a slow one
+// takes nobody else's time.
+func Each(n int, do func(k int) error) []error {
+	problems := make([]error, n)
 	var all sync.WaitGroup
-	for i, j := range jobs {
-		all.Go(func() { problems[i] = j.Compare(ctx) })
+	for k := range n {
+		all.Go(func() { problems[k] = do(k) })
 	}
 	all.Wait()
 	return problems

@@ -88,18 +88,17 @@ type Router struct {
 // weights: a return replaces it.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
 	ids := r.settings.parts()
-	reading, testers := router.Reading{Parts: make([]router.Part, len(ids))}, make([]bool, len(ids))
-	r.each(ids, func(k int, h *host.Group) {
-		part := router.Part{PartWeights: state.PartWeights{ID: ids[k]}}
-		part.Err = r.on(ctx, h, "read", ids[k], func(ctx context.Context, i instance) (err error) {
-			testers[k], err = i.read(ctx, &part)
+	parts, testers := make([]router.Part, len(ids)), make([]bool, len(ids))
+	router.Each(len(ids), func(k int) error {
+		part, op := &parts[k], "read on "+ids[k]
+		err := r.on(ctx, "read", ids[k], func(ctx context.Context, i instance) (err error) {
+			*part, testers[k], err = i.read(ctx)
 			return err
 		})
-		part.Unfit = router.Named(name, "read on "+ids[k], part.Unfit)
-		reading.Parts[k] = part
+		part.ID, part.Err, part.Unfit = ids[k], err, router.Named(name, op, part.Unfit)
+		return nil
 	})
-	reading.Testers = slices.Contains(testers, true)
-	return reading, nil
+	return router.Reading{Parts: parts, Testers: slices.Contains(testers, true)}, nil
 }
 
 // Write implements router.Router. Conflicts are looked for on every part
@@ -108,8 +107,7 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 // for its revision (its content means nothing to manent) is overwritten if it
 // still has that revision.
 func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
-	jobs, done, err := r.jobs(slots, want, expect)
-	defer done()
+	jobs, err := r.jobs(slots, want, expect)
 	if err != nil {
 		return nil, err
 	}
@@ -119,12 +117,9 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 // Settled implements router.Router: the file has the weights, and every one of
 // several new connections meets a worker that has loaded this file.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
-	ids, in, problems := make([]string, len(want)), make([]bool, len(want)), make([]error, len(want))
-	for k, p := range want {
-		ids[k] = p.ID
-	}
-	r.each(ids, func(k int, h *host.Group) {
-		problems[k] = r.on(ctx, h, "prove", ids[k], func(ctx context.Context, i instance) error {
+	in := make([]bool, len(want))
+	problems := router.Each(len(want), func(k int) error {
+		return r.on(ctx, "prove", want[k].ID, func(ctx context.Context, i instance) error {
 			f, err := i.look(ctx)
 			if err != nil || f.Unfinished || !router.Same(f.Weights(), want[k].Weights) {
 				return err
@@ -133,7 +128,7 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 			return err
 		})
 	})
-	return !slices.Contains(in, false), router.Join(slices.DeleteFunc(problems, func(err error) bool { return err == nil }))
+	return !slices.Contains(in, false), router.Join(problems)
 }
 
 // Plan implements router.Planner.
@@ -165,13 +160,9 @@ func (r *Router) Target(ctx context.Context, slots state.Slots, slot state.Slot,
 		t = split.Testers{}
 	}
 	ids := r.settings.parts()
-	problems := make([]error, len(ids))
-	r.each(ids, func(k int, h *host.Group) {
-		problems[k] = r.on(ctx, h, "set testers", ids[k], func(ctx context.Context, i instance) error {
-			return i.target(ctx, slots, t)
-		})
-	})
-	return access, router.Join(slices.DeleteFunc(problems, func(err error) bool { return err == nil }))
+	return access, router.Join(router.Each(len(ids), func(k int) error {
+		return r.on(ctx, "set testers", ids[k], func(ctx context.Context, i instance) error { return i.target(ctx, slots, t) })
+	}))
 }
 
 // PinnedFor implements router.Sticky. It is the life of the cookie although a

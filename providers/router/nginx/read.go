@@ -3,7 +3,6 @@ package nginx
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
@@ -29,22 +28,8 @@ type file struct {
 	Unfinished bool
 }
 
-// each does something for all instances at the same time, so that a slow one
-// takes nobody else's time, each with connections of its own.
-func (r *Router) each(ids []string, do func(k int, hosts *host.Group)) {
-	var all sync.WaitGroup
-	for k := range ids {
-		all.Go(func() {
-			hosts := &host.Group{Open: r.open}
-			defer hosts.Close()
-			do(k, hosts)
-		})
-	}
-	all.Wait()
-}
-
 // on does something on the named instance and names both in the error.
-func (r *Router) on(ctx context.Context, hosts *host.Group, op, id string, do func(context.Context, instance) error) error {
+func (r *Router) on(ctx context.Context, op, id string, do func(context.Context, instance) error) error {
 	late := fmt.Errorf("no answer within %v", r.settings.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, r.settings.Timeout, late)
 	defer cancel()
@@ -52,8 +37,9 @@ func (r *Router) on(ctx context.Context, hosts *host.Group, op, id string, do fu
 	if len(r.settings.Hosts) == 0 {
 		at = ""
 	}
-	h, err := hosts.Get(ctx, at)
+	h, err := r.open(ctx, at)
 	if err == nil {
+		defer func() { _ = h.Close() }()
 		err = do(ctx, instance{Router: r, host: h, id: id})
 	}
 	return router.Named(name, op+" on "+id, err)
@@ -63,25 +49,22 @@ func (i instance) server() nginx.Server {
 	return nginx.Server{Host: i.host, Command: i.settings.Command, Reload: i.settings.Reload}
 }
 
-// read fills in a part, and says whether the testers' entry is in place. Only
-// a file that cannot be had is an error.
-func (i instance) read(ctx context.Context, part *router.Part) (testers bool, err error) {
+// read reports a part, and whether the testers' entry is in place. Only a file
+// that cannot be had is an error.
+func (i instance) read(ctx context.Context) (part router.Part, testers bool, err error) {
 	f, err := i.look(ctx)
-	part.Revision = f.Digest
-	part.Units = map[state.Slot]int{state.SlotA: len(i.settings.SlotA), state.SlotB: len(i.settings.SlotB)}
-	switch {
-	case err != nil && f.Digest == "":
-		part.Units = nil
-		return false, err
-	case err != nil:
-		part.Unfit, part.Pending = err, true
-		return false, nil
+	if err != nil && f.Digest == "" {
+		return part, false, err
 	}
-	part.Weights, part.Shares, part.Foreign, part.Pending = f.Weights(), f.Shares(), f.Foreign(), f.Unfinished
-	if i.settings.Cookie != "" {
+	part.Revision, part.Unfit, part.Pending = f.Digest, err, f.Unfinished || err != nil
+	part.Units = map[state.Slot]int{state.SlotA: len(i.settings.SlotA), state.SlotB: len(i.settings.SlotB)}
+	if err == nil {
+		part.Weights, part.Shares, part.Foreign = f.Weights(), f.Shares(), f.Foreign()
+	}
+	if err == nil && i.settings.Cookie != "" {
 		part.Unfit = i.server().Since(ctx, nginx.Version{1, 29, 6}, "sticky cookie")
 	}
-	return f.Testers.Slot != "", nil
+	return part, f.Testers.Slot != "", nil
 }
 
 // look reads the file. A content that means nothing is an error, with the

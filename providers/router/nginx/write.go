@@ -18,22 +18,15 @@ const tries = 4 // of a write that met another revision with the same weights
 // job is the write of one part.
 type job struct {
 	*Router
-	hosts  *host.Group // of this part alone
 	slots  state.Slots
 	want   state.PartWeights
 	share  split.Share
 	expect *router.Part // nil when the caller did not see the part
 }
 
-// jobs checks what is wanted before anything is touched. done ends the jobs'
-// connections.
-func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) (jobs []router.Job, done func(), err error) {
-	var all []*host.Group
-	done = func() {
-		for _, hosts := range all {
-			hosts.Close()
-		}
-	}
+// jobs checks what is wanted before anything is touched.
+func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) ([]router.Job, error) {
+	jobs := make([]router.Job, 0, len(want))
 	for _, p := range want {
 		share, err := split.ShareOf(p.Weights)
 		if err == nil {
@@ -43,13 +36,11 @@ func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router
 			err = fmt.Errorf("there is no such instance, expected one of %v", r.settings.parts())
 		}
 		if err != nil {
-			return nil, done, &providers.Fault{Provider: name, Op: "write on " + p.ID, Kind: providers.Invalid, Err: err}
+			return nil, &providers.Fault{Provider: name, Op: "write on " + p.ID, Kind: providers.Invalid, Err: err}
 		}
-		hosts := &host.Group{Open: r.open}
-		all = append(all, hosts)
-		jobs = append(jobs, job{Router: r, hosts: hosts, slots: slots, want: p, share: share, expect: expect.Part(p.ID)})
+		jobs = append(jobs, job{Router: r, slots: slots, want: p, share: share, expect: expect.Part(p.ID)})
 	}
-	return jobs, done, nil
+	return jobs, nil
 }
 
 // ID implements router.Job.
@@ -57,7 +48,7 @@ func (j job) ID() string { return j.want.ID }
 
 // Compare implements router.Job.
 func (j job) Compare(ctx context.Context) error {
-	return j.on(ctx, j.hosts, "compare", j.want.ID, func(ctx context.Context, i instance) error {
+	return j.on(ctx, "compare", j.want.ID, func(ctx context.Context, i instance) error {
 		return j.expected(i.look(ctx))
 	})
 }
@@ -75,7 +66,7 @@ func (j job) expected(f file, err error) error {
 
 // Write implements router.Job. The receipt is the generation of the file.
 func (j job) Write(ctx context.Context) (generation string, err error) {
-	err = j.on(ctx, j.hosts, "write", j.want.ID, func(ctx context.Context, i instance) error {
+	err = j.on(ctx, "write", j.want.ID, func(ctx context.Context, i instance) error {
 		generation, err = j.write(ctx, i)
 		return err
 	})
