@@ -323,6 +323,10 @@ func TestNotReady(t *testing.T) {
 		"old pods":    {func(o map[string]any) { set(o, "replicas", 10.0) }, "{}", 0, "2 of its 10 replicas are of a former version"},
 		"not updated": {func(o map[string]any) { set(o, "updatedReplicas", 2.0) }, "{}", 0, "2 of 8 replicas are of this version"},
 		"scaled down": {func(o map[string]any) { o["spec"].(map[string]any)["replicas"] = 4.0 }, "{}", 0, "it is scaled to 4, the share takes 8"},
+		"scaled by another": {func(o map[string]any) {
+			o["spec"].(map[string]any)["replicas"] = 4.0
+			o["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{"manager": "kube-controller-manager", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:replicas": map[string]any{}}}}}
+		}, "{}", 0, "it is scaled to 4 by kube-controller-manager, the share takes 8"},
 		"given up": {func(o map[string]any) {
 			set(o, "conditions", []any{map[string]any{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}})
 		}, "{}", providers.Invalid, "kubernetes: see slot b ready: Deployment/shop-b: 3 of 8 replicas are available, and its progressDeadlineSeconds are over"},

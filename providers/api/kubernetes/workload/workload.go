@@ -33,7 +33,7 @@ func Lacks(o *unstructured.Unstructured, n int) (missing string, failed bool) {
 	updated, available := Number(o, 0, "status", "updatedReplicas"), Number(o, 0, "status", "availableReplicas")
 	switch {
 	case wanted < n:
-		missing = fmt.Sprintf("it is scaled to %d, the share takes %d", wanted, n)
+		missing = fmt.Sprintf("it is scaled to %d%s, the share takes %d", wanted, scaledBy(o), n)
 	case updated < n:
 		missing = fmt.Sprintf("%d of %d replicas are of this version", updated, n)
 	case all > updated:
@@ -52,6 +52,17 @@ func Lacks(o *unstructured.Unstructured, n int) (missing string, failed bool) {
 		}
 	}
 	return missing, failed
+}
+
+// scaledBy names whoever set the replicas, as far as the API server says: an
+// autoscaler that nobody knows of is a field manager, too.
+func scaledBy(o *unstructured.Unstructured) string {
+	for _, m := range maplist(o.Object, "metadata", "managedFields") {
+		if _, holds, _ := unstructured.NestedFieldNoCopy(m, "fieldsV1", "f:spec", "f:replicas"); holds {
+			return " by " + short("%s", text(m, "manager"))
+		}
+	}
+	return ""
 }
 
 type condition struct{ kind, status, reason, message string }

@@ -122,14 +122,14 @@ func say(call plugin.Call, format string, args ...any) {
 // not: its pods carry the labels that the slot's Service chooses by. A scaler
 // that is left would go on scaling what this release has: it stops the step.
 func (d *Deployer) stopFormer(ctx context.Context, call plugin.Call, set manifest.Set, namespace string) error {
-	for _, kind := range []string{"HorizontalPodAutoscaler", "Deployment", "StatefulSet"} {
+	for _, kind := range []string{scalerKind, "Deployment", "StatefulSet"} {
 		left, err := d.left(ctx, call, set, kind, namespace)
 		if err != nil {
 			return err
 		}
 		for _, name := range left {
 			w := manifest.Workload{Kind: kind, Name: name}
-			if kind == "HorizontalPodAutoscaler" {
+			if kind == scalerKind {
 				return invalid("deploy", fmt.Errorf("%s of the slot's former release is there, and would scale this one too", w), "delete it, or put it into the manifests")
 			}
 			if err := d.Client.Scale(ctx, at(kind, namespace, name), 0); err != nil {

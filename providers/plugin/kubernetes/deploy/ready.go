@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,25 +29,35 @@ func (d *Deployer) Ready(ctx context.Context, call plugin.Call, share float64) (
 	if err != nil {
 		return false, "", err
 	}
-	for _, w := range has.workloads {
-		reason, err := d.ready(ctx, call, has, w, share)
-		if has.adopted && providers.KindOf(err) == providers.NotFound {
+	found := make([]*unstructured.Unstructured, len(has.workloads))
+	gone := make([]error, len(has.workloads))
+	looks := make([]func() error, len(has.workloads))
+	for i, w := range has.workloads {
+		looks[i] = func() error {
+			found[i], gone[i] = d.Client.Get(ctx, at(w.Kind, has.namespace, w.Name))
+			if has.adopted && providers.KindOf(gone[i]) == providers.NotFound {
+				return nil
+			}
+			return gone[i]
+		}
+	}
+	if err := together(looks...); err != nil {
+		return false, "", err
+	}
+	for i, w := range has.workloads {
+		if gone[i] != nil {
 			say(call, "nobody can say whether slot %s is ready: %s is not there, and it was not manent that deployed it", call.Slot, w)
 			continue
 		}
-		if err != nil || reason != "" {
+		if reason, err := d.lacks(ctx, call, has, w, found[i], share); err != nil || reason != "" {
 			return false, reason, err
 		}
 	}
 	return true, "", nil
 }
 
-// ready returns why a workload is not, "" when it is.
-func (d *Deployer) ready(ctx context.Context, call plugin.Call, has held, w manifest.Workload, share float64) (string, error) {
-	found, err := d.Client.Get(ctx, at(w.Kind, has.namespace, w.Name))
-	if err != nil {
-		return "", err
-	}
+// lacks returns why a workload is not ready, "" when it is.
+func (d *Deployer) lacks(ctx context.Context, call plugin.Call, has held, w manifest.Workload, found *unstructured.Unstructured, share float64) (string, error) {
 	n := w.Replicas
 	switch {
 	case has.adopted:
@@ -68,6 +79,10 @@ func (d *Deployer) ready(ctx context.Context, call plugin.Call, has held, w mani
 	return why, nil
 }
 
+// asked bounds how long the reason is looked for, within one call of the
+// engine: it is only for people.
+const asked = 5 * time.Second
+
 // complaint is what a workload's pods say, each thing once. It is only asked
 // for a reason, so that no answer is none.
 func (d *Deployer) complaint(ctx context.Context, o *unstructured.Unstructured, namespace string) string {
@@ -80,7 +95,9 @@ func (d *Deployer) complaint(ctx context.Context, o *unstructured.Unstructured, 
 		terms = append(terms, key+"="+labels[key])
 	}
 	var said []string
-	err := d.Client.List(ctx, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, strings.Join(terms, ","), func(pod *unstructured.Unstructured) bool {
+	short, cancel := context.WithTimeout(ctx, asked)
+	defer cancel()
+	err := d.Client.List(short, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, strings.Join(terms, ","), func(pod *unstructured.Unstructured) bool {
 		if one := workload.Grievance(pod); one != "" && !slices.Contains(said, one) {
 			said = append(said, one)
 		}

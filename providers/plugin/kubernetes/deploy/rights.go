@@ -39,7 +39,7 @@ func (d *Deployer) Rules() (rules []string, namespace string, err error) {
 			rules = append(rules, rule)
 		}
 	}
-	for _, kind := range []string{"HorizontalPodAutoscaler", "Deployment", "StatefulSet"} { // of a former release
+	for _, kind := range []string{scalerKind, "Deployment", "StatefulSet"} { // of a former release
 		k, _ := manifest.KindOf(kind)
 		rules = append(rules, api.Rule(k.Group, k.Resource, "list"))
 	}
@@ -51,7 +51,7 @@ func (d *Deployer) needs(k manifest.Kind) [][]string {
 	switch k.Name {
 	case "Deployment", "StatefulSet":
 		return [][]string{{k.Resource, "get", "create", "patch"}, {k.Resource + "/scale", "patch"}}
-	case "HorizontalPodAutoscaler":
+	case scalerKind:
 		return [][]string{{k.Resource, "get", "create", "patch"}}
 	case "Service":
 		if d.Shared {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/manifest"
 	"github.com/manent/action/providers/api/kubernetes/patch"
@@ -57,16 +59,13 @@ func (d *Deployer) held(call plugin.Call) (held, error) {
 // sizeAll gives a deployed release its first capacity: all of it, or one
 // replica each where the rest follows the share.
 func (d *Deployer) sizeAll(ctx context.Context, call plugin.Call, set manifest.Set, namespace string) error {
-	for _, w := range set.Workloads {
+	return each(call, set.Workloads, func(call plugin.Call, w manifest.Workload) error {
 		n := w.Replicas
 		if call.Gradual {
 			n = 1
 		}
-		if err := d.size(ctx, call, w, namespace, n, false); err != nil {
-			return err
-		}
-	}
-	return nil
+		return d.size(ctx, call, w, namespace, n, false)
+	})
 }
 
 // Scale implements plugin.SlotScaler. It only adds.
@@ -75,7 +74,7 @@ func (d *Deployer) Scale(ctx context.Context, call plugin.Call, share float64) e
 	if err != nil {
 		return err
 	}
-	for _, w := range has.workloads {
+	return each(call, has.workloads, func(call plugin.Call, w manifest.Workload) error {
 		n := need(w.Replicas, share)
 		if has.adopted {
 			n = 1
@@ -83,58 +82,76 @@ func (d *Deployer) Scale(ctx context.Context, call plugin.Call, share float64) e
 		err := d.size(ctx, call, w, has.namespace, n, true)
 		if has.adopted && providers.KindOf(err) == providers.NotFound {
 			say(call, "%s is not there: whoever made what is in slot %s has another name for it", w, call.Slot)
-			continue
+			return nil
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 // size sets a workload's replicas; of a scaled one, the least that its scaler
 // may go down to, and the replicas only when they are fewer: above that the
-// number is the scaler's. With onlyAdd nothing is taken away.
+// number is the scaler's, and so is the most. With onlyAdd nothing is taken
+// away. Two requests follow each other, no more: a return waits for them.
 func (d *Deployer) size(ctx context.Context, call plugin.Call, w manifest.Workload, namespace string, n int, onlyAdd bool) error {
-	if w.Scaler != "" {
-		if err := d.floor(ctx, call, w, namespace, n, onlyAdd); err != nil {
+	var found, scaler *unstructured.Unstructured
+	read := func(kind, name string, into **unstructured.Unstructured) func() error {
+		return func() (err error) {
+			*into, err = d.Client.Get(ctx, at(kind, namespace, name))
 			return err
 		}
 	}
-	ref := at(w.Kind, namespace, w.Name)
-	found, err := d.Client.Get(ctx, ref)
-	if err != nil {
+	looks := []func() error{read(w.Kind, w.Name, &found)}
+	if w.Scaler != "" {
+		looks = append(looks, func() error {
+			err := read(scalerKind, w.Scaler, &scaler)()
+			if onlyAdd && providers.KindOf(err) == providers.NotFound {
+				return nil // nothing scales it any more
+			}
+			return err
+		})
+	}
+	if err := together(looks...); err != nil {
 		return err
 	}
+	if scaler != nil {
+		if most := workload.Number(scaler, n, "spec", "maxReplicas"); most < n {
+			say(call, "%s/%s allows %s %d of %d replicas", scalerKind, w.Scaler, w, most, n)
+			n = most
+		}
+	}
+	return together(
+		func() error { return d.floor(ctx, call, scaler, namespace, n, onlyAdd) },
+		func() error { return d.set(ctx, call, w, found, namespace, n, onlyAdd) },
+	)
+}
+
+func (d *Deployer) set(ctx context.Context, call plugin.Call, w manifest.Workload, found *unstructured.Unstructured, namespace string, n int, onlyAdd bool) error {
 	now := workload.Replicas(found)
 	if now == n || now > n && (onlyAdd || w.Scaler != "") {
 		return nil
 	}
-	if err := d.Client.Scale(ctx, ref, n); err != nil {
+	if err := d.Client.Scale(ctx, at(w.Kind, namespace, w.Name), n); err != nil {
 		return err
 	}
 	say(call, "scaled %s from %d to %d", w, now, n)
 	return nil
 }
 
+const scalerKind = "HorizontalPodAutoscaler"
+
 // floor sets the least that a scaler may go down to.
-func (d *Deployer) floor(ctx context.Context, call plugin.Call, w manifest.Workload, namespace string, n int, onlyAdd bool) error {
-	ref := at("HorizontalPodAutoscaler", namespace, w.Scaler)
-	found, err := d.Client.Get(ctx, ref)
-	if onlyAdd && providers.KindOf(err) == providers.NotFound {
-		return nil // nothing scales it any more
+func (d *Deployer) floor(ctx context.Context, call plugin.Call, scaler *unstructured.Unstructured, namespace string, n int, onlyAdd bool) error {
+	if scaler == nil {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	now := workload.Number(found, 1, "spec", "minReplicas")
+	now := workload.Number(scaler, 1, "spec", "minReplicas")
 	if now == n || now > n && onlyAdd {
 		return nil
 	}
-	if _, err := d.Client.Patch(ctx, ref, []patch.Op{patch.Add(n, "spec", "minReplicas")}); err != nil {
+	if _, err := d.Client.Patch(ctx, at(scalerKind, namespace, scaler.GetName()), []patch.Op{patch.Add(n, "spec", "minReplicas")}); err != nil {
 		return err
 	}
-	say(call, "set minReplicas of HorizontalPodAutoscaler/%s from %d to %d", w.Scaler, now, n)
+	say(call, "set minReplicas of %s/%s from %d to %d", scalerKind, scaler.GetName(), now, n)
 	return nil
 }
 
@@ -145,20 +162,19 @@ func (d *Deployer) Retire(ctx context.Context, call plugin.Call) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range has.workloads {
+	return each(call, has.workloads, func(call plugin.Call, w manifest.Workload) error {
 		ref := at(w.Kind, has.namespace, w.Name)
 		found, err := d.Client.Get(ctx, ref)
 		if providers.KindOf(err) == providers.NotFound {
 			say(call, "%s is not there any more", w)
-			continue
+			return nil
 		}
 		if err == nil && workload.Replicas(found) > 0 {
 			err = d.Client.Scale(ctx, ref, 0)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			say(call, "%s has 0 replicas", w)
 		}
-		say(call, "%s has 0 replicas", w)
-	}
-	return nil
+		return err
+	})
 }
