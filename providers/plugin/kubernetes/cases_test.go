@@ -34,7 +34,7 @@ func want(t *testing.T, err error, kind providers.Kind, words ...string) {
 }
 
 // readErr is what a rollout meets before it begins: the error of a reading, of
-// its first part, or of what is looked at beside.
+// its first part, of what is looked at beside, or of the plan.
 func readErr(t *testing.T, r *traffic.Router) error {
 	t.Helper()
 	seen, err := r.Read(t.Context(), slots)
@@ -43,6 +43,9 @@ func readErr(t *testing.T, r *traffic.Router) error {
 	}
 	if err == nil {
 		_, err = r.Settled(t.Context(), seen.Weights(), nil)
+	}
+	if err == nil {
+		_, _, err = r.Plan(state.SlotB, 25, 0.5, seen)
 	}
 	return err
 }
@@ -59,6 +62,7 @@ func TestSettings(t *testing.T) {
 		"a route twice": {map[string]any{"service": "shop", "http_route": "web, web"}, `route "web" is empty or there twice`},
 		"no timeout":    {map[string]any{"service": "shop", "http_route": "web", "timeout": "0s"}, "timeout 0s"},
 		"settle":        {map[string]any{"service": "shop", "virtual_service": "web", "settle": "-1s"}, "settle -1s"},
+		"settle long":   {map[string]any{"service": "shop", "http_route": "web", "settle_timeout": "10m"}, "expected at most 9m0s together"},
 	} {
 		_, err := Spec().Build(providers.Env{}, tt.settings)
 		if providers.KindOf(err) != providers.Invalid || err == nil || !strings.Contains(err.Error(), tt.err) {
@@ -160,6 +164,7 @@ func TestForeignAppearsBeforeWrite(t *testing.T) {
 // wrong document; reading again tells which.
 func TestRefusedBySchema(t *testing.T) {
 	w := gatewayWorld(t)
+	w.settings["http_route"] = "web"
 	w.Mutate(func(o map[string]any) { // as if the CRD of this cluster were another
 		o["spec"].(map[string]any)["rules"].([]any)[1].(map[string]any)["backendRefs"].([]any)[1].(map[string]any)["weight"] = -3.0
 	})

@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,22 @@ func TestInForce(t *testing.T) {
 	}
 	noB := func(w *world) { w.Delete("/api/v1/namespaces/shop/services/shop-b") }
 	noA := func(w *world) { w.Delete("/api/v1/namespaces/shop/services/shop-a") }
+	noPort := func(w *world) {
+		w.Edit("/api/v1/namespaces/shop/services/shop-b", "kubectl", func(o map[string]any) {
+			o["spec"].(map[string]any)["ports"] = []any{map[string]any{"port": 8080.0}}
+		})
+	}
+	message := func(status func(map[string]any), text string) func(map[string]any) {
+		return func(o map[string]any) {
+			status(o)
+			conditions := o["status"].(map[string]any)["parents"].([]any)[0].(map[string]any)["conditions"].([]any)
+			for _, c := range conditions {
+				if c := c.(map[string]any); strings.HasPrefix(fmt.Sprint(c["reason"]), "Unsupported") {
+					c["message"] = text
+				}
+			}
+		}
+	}
 	const soon, longAfter = time.Second, 2 * time.Minute
 	tests := []struct {
 		name   string
@@ -99,8 +117,22 @@ func TestInForce(t *testing.T) {
 		{name: "idle slot without Service", share: 0, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noB, in: true, logged: "the slot without traffic"},
 		{name: "slot with traffic without Service", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noB, after: longAfter, err: "create the Service shop-b"},
 		{name: "stable without Service", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noA, err: "create the Service shop-a"},
-		{name: "another backend", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), after: longAfter, err: "BackendNotFound"},
-		{name: "no reference grant", share: 25, status: says("ResolvedRefs", "False", "RefNotPermitted", generation), world: noB, after: longAfter, err: "RefNotPermitted"},
+		{name: "another backend", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), after: longAfter, in: true, logged: "a backend of somebody else"},
+		{name: "another backend, before any write", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), in: true, logged: "a backend of somebody else"},
+		{name: "another backend, soon", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), after: soon},
+		{name: "another backend, soon after a return", share: 0, status: says("ResolvedRefs", "False", "BackendNotFound", generation), after: soon, in: true, logged: "a backend of somebody else"},
+		{name: "another backend's kind", share: 25, status: says("ResolvedRefs", "False", "InvalidKind", generation), after: longAfter, in: true, logged: "a backend of somebody else"},
+		{name: "another backend's reference grant", share: 25, status: says("ResolvedRefs", "False", "RefNotPermitted", generation), after: longAfter, in: true, logged: "a backend of somebody else"},
+		{name: "two reasons in one", share: 25, status: says("ResolvedRefs", "False", "RefNotPermitted", generation), world: noB, after: longAfter, err: "create the Service shop-b"},
+		{name: "our port", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noPort, after: longAfter, err: "shop-b has not each of the ports [80]"},
+		{name: "our port, no traffic", share: 0, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noPort, after: longAfter, in: true, logged: "the slot without traffic"},
+		{name: "ours by its message", share: 25, status: message(says("ResolvedRefs", "False", "UnsupportedProtocol", generation), "shop/shop-b: not spoken here"), after: longAfter, err: "see the Service shop-b"},
+		{name: "whose it is cannot be seen", share: 25, status: says("ResolvedRefs", "False", "UnsupportedProtocol", generation), after: longAfter, err: "UnsupportedProtocol"},
+		{name: "whose it is cannot be seen in a return", share: 0, status: says("ResolvedRefs", "False", "UnsupportedProtocol", generation), after: soon, in: true, logged: "cannot be seen"},
+		{name: "a return that is not accepted", share: 0, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: longAfter, err: "NotAllowedByListeners"},
+		{name: "a return that is not accepted, soon", share: 0, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: soon},
+		{name: "a return with dropped rules", share: 0, status: message(says("PartiallyInvalid", "True", "UnsupportedValue", generation), "Dropped Rule 2"), after: soon, in: true, logged: "in any case"},
+		{name: "a return that falls back", share: 0, status: message(says("PartiallyInvalid", "True", "UnsupportedValue", generation), "Fall Back: rule 2"), after: longAfter, err: "Fall Back"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,7 +156,10 @@ func TestInForce(t *testing.T) {
 			if tt.world != nil {
 				tt.world(w)
 			}
-			receipt := state.Receipt{"web at": time.Now().Format(time.RFC3339Nano)}
+			receipt := state.Receipt{"web": "2", "web at": time.Now().Format(time.RFC3339Nano)}
+			if tt.share == 0 {
+				receipt["web gone"] = "b"
+			}
 			if tt.after == 0 {
 				receipt = nil
 			}
@@ -140,6 +175,57 @@ func TestInForce(t *testing.T) {
 			}
 			if tt.logged != "" && !slices.ContainsFunc(*w.logged, func(line string) bool { return strings.Contains(line, tt.logged) }) {
 				t.Errorf("logged %q, want %q", *w.logged, tt.logged)
+			}
+		})
+	}
+}
+
+// TestEnteredAgain: a step that is entered again and again, one look each time,
+// comes to its end all the same, with a controller that never reports and with
+// a settle time, and the answer to its first write may have been lost.
+func TestEnteredAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		world    func(*testing.T) *world
+		settings map[string]any
+		lost     bool
+		most     time.Duration
+	}{
+		"silent controller":       {gatewayWorld, map[string]any{"http_route": "web", "settle_timeout": "3m"}, false, 4 * time.Minute},
+		"silent, the answer lost": {gatewayWorld, map[string]any{"http_route": "web", "settle_timeout": "3m"}, true, 4 * time.Minute},
+		"settle time":             {istioWorld, map[string]any{"virtual_service": "shop", "settle": "3m"}, false, 4 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tt.world(t)
+			w.Silence()
+			maps.Copy(w.settings, tt.settings)
+			began := time.Now()
+			clock := began
+			now := func() time.Time { return clock }
+			seen := look(t, w.at(t, now))
+			to, _, _ := w.at(t, now).Plan(state.SlotB, 25, 0.5, seen)
+			kept := state.Receipt{}
+			for in := false; !in; clock = clock.Add(37 * time.Second) {
+				if tt.lost && clock.Equal(began) {
+					if _, err := w.at(t, now).Write(t.Context(), slots, to, seen); err != nil {
+						t.Fatal(err)
+					}
+				}
+				receipt, err := w.at(t, now).Write(t.Context(), slots, to, seen)
+				if err != nil {
+					t.Fatal(err)
+				}
+				maps.Copy(kept, receipt)
+				for _, r := range []state.Receipt{receipt, kept} { // the runner keeps them; nothing may depend on it
+					if in, err = w.at(t, now).Settled(t.Context(), to, r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if took := clock.Sub(began); took > tt.most || in && took < 170*time.Second {
+					t.Fatalf("after %v: in force %v", took, in)
+				}
+			}
+			if w.Writes() != 1 {
+				t.Errorf("%d writes, want 1", w.Writes())
 			}
 		})
 	}
@@ -171,7 +257,7 @@ func TestTargetWaits(t *testing.T) {
 	if _, err := r.Target(t.Context(), slots, state.SlotB, match, true); err != nil {
 		t.Fatal(err)
 	}
-	if len(*w.logged) != 2 || !strings.Contains((*w.logged)[0], "not known to be in force after 15s") {
+	if len(*w.logged) != 2 || !strings.Contains((*w.logged)[0], "not known to be in force after 10s") {
 		t.Errorf("logged %q, want a line for each route", *w.logged)
 	}
 	release()

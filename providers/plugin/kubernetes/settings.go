@@ -32,6 +32,9 @@ type Settings struct {
 	Timeout        time.Duration `name:"timeout" default:"8s" help:"for one request to the API server"`
 }
 
+// longest is what a share may take to be in force, less than a step may.
+const longest = 9 * time.Minute
+
 // label is what the API server takes as a Service's name.
 var label = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 
@@ -47,6 +50,8 @@ func (s Settings) check() error {
 		return fmt.Errorf("timeout %v, expected more than 0", s.Timeout)
 	case s.Settle < 0 || s.SettleTimeout <= 0:
 		return fmt.Errorf("settle %v and settle_timeout %v, expected at least 0 and more than 0", s.Settle, s.SettleTimeout)
+	case s.Settle+s.SettleTimeout > longest:
+		return fmt.Errorf("settle %v and settle_timeout %v, expected at most %v together: a share that is not in force after 10m has failed", s.Settle, s.SettleTimeout, longest)
 	}
 	if len(s.Manifests) == 0 && s.Force {
 		return errors.New("force_conflicts without manifests, expected both or none")

@@ -58,6 +58,14 @@ func (r Route) Changed() time.Time {
 	return change.At.Add(time.Second)
 }
 
+// Write is what is known of the last change of a route.
+type Write struct {
+	At   time.Time
+	Ours bool // manent did it, and asks whether it is in force
+	Back bool // it took all traffic from the candidate
+	Mute bool // nobody wants to be warned
+}
+
 // namespace is the one of the Services and workloads.
 func (o Options) namespace() (string, error) {
 	if o.Namespace != "" {

@@ -3,8 +3,8 @@ package dialect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,9 +54,9 @@ func (g Gateway) Capacity(ctx context.Context) (map[state.Slot]int, error) {
 // endpoints counts what is ready, at least up to the first page that has any:
 // whether there are some is what matters.
 func (g Gateway) endpoints(ctx context.Context, service *unstructured.Unstructured) (int, error) {
-	slices := schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+	kind := schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 	n := 0
-	err := g.Client.List(ctx, slices, service.GetNamespace(), "kubernetes.io/service-name="+service.GetName(), func(slice *unstructured.Unstructured) bool {
+	err := g.Client.List(ctx, kind, service.GetNamespace(), "kubernetes.io/service-name="+service.GetName(), func(slice *unstructured.Unstructured) bool {
 		endpoints, _, _ := unstructured.NestedSlice(slice.Object, "endpoints")
 		for _, e := range endpoints {
 			e, _ := e.(map[string]any)
@@ -69,67 +69,123 @@ func (g Gateway) endpoints(ctx context.Context, service *unstructured.Unstructur
 	return n, err
 }
 
-// InForce asks the route's parents. A condition that says no is an error, once
-// its controller has had time to look at the present spec; silence beyond that
-// time is taken for yes, since some implementations never report a change of
-// weights. A controller reports before its proxies follow (with Traefik 3.7 by
-// 0.1 to 0.3 s and its throttle time), so the settle time counts from then. Known says
-// that since is when manent itself wrote.
-func (g Gateway) InForce(ctx context.Context, r Route, since time.Time, known bool) (bool, error) {
+// InForce asks the route's parents. A condition that says no of what is ours
+// is an error, once its controller has had time to look at the present spec;
+// silence beyond that time is taken for yes, since some implementations never
+// report a change of weights. A controller reports before its proxies follow
+// (with Traefik 3.7 by 0.1 to 0.3 s and its throttle time), so the settle time
+// counts from then.
+func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error) {
 	v := route.Parents(r.Doc, g.Gateways)
-	young := g.Now().Before(since.Add(g.SettleTimeout))
+	young := g.Now().Before(last.At.Add(g.SettleTimeout))
+	var notes []string
 	for _, no := range v.Refused {
-		if young && (known || !no.Current) {
+		if young && (!no.Current || last.Ours && !last.Back) {
 			return false, nil
 		}
-		if idle, err := g.idle(ctx, r.Split, no); err != nil || !idle {
+		note, err := g.refused(ctx, r, no, last.Back)
+		if err != nil && young && last.Ours && providers.KindOf(err) == providers.Invalid {
+			return false, nil // it may look again
+		}
+		if err != nil {
 			return false, err
 		}
-		g.Log("kubernetes: %s; it is the slot without traffic, so this may wait", no)
+		notes = append(notes, note)
 	}
+	since := last.At
 	if reported := route.ReportedAt(r.Doc); young && reported.After(since) {
 		since = reported
 	}
-	if !g.reached(since) {
+	if !g.reached(since) || young && len(v.Silent) > 0 {
 		return false, nil
 	}
-	if len(v.Silent) == 0 {
-		return true, nil
+	if len(v.Silent) > 0 && last.Ours {
+		notes = append(notes, fmt.Sprintf("%s did not report generation %d within %v and is believed; name the parents that do with the setting gateways",
+			strings.Join(v.Silent, ", "), r.Split.Generation(), g.SettleTimeout))
 	}
-	if young {
-		return false, nil
-	}
-	if known {
-		g.Log("kubernetes: %s did not report generation %d within %v and is believed; name the parents that do with the setting gateways",
-			strings.Join(v.Silent, ", "), r.Split.Generation(), g.SettleTimeout)
+	for _, note := range notes {
+		if !last.Mute {
+			g.Log("kubernetes: %s: %s", r.Ref, note)
+		}
 	}
 	return true, nil
 }
 
-// idle reports whether a refusal is about a Service that gets no traffic and
-// is not there yet: a slot's Service may come with its first deployment.
-func (g Gateway) idle(ctx context.Context, s route.Split, no route.Refusal) (bool, error) {
+// refused says whether a condition that says no is about what is ours: then it
+// is an error, else a note. One of which that cannot be known keeps no return
+// from its end: what it did not take serves nobody, and so not the candidate.
+func (g Gateway) refused(ctx context.Context, r Route, no route.Refusal, back bool) (note string, err error) {
 	refused := &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("%s", no), Hint: "see the route's status"}
-	if no.Condition != "ResolvedRefs" || no.Reason != "BackendNotFound" {
-		return false, refused
+	if no.Dropped() && back {
+		return fmt.Sprintf("%s; all traffic is taken from the candidate in any case", no), nil
 	}
-	missing := 0
-	for slot, share := range s.Shares() {
+	if no.Condition != "ResolvedRefs" {
+		return "", refused
+	}
+	idle, hint, err := g.lacking(ctx, r, no)
+	switch {
+	case err != nil:
+		return "", err
+	case hint != "":
+		refused.Hint = hint
+		return "", refused
+	case idle:
+		return fmt.Sprintf("%s; it is the slot without traffic, so this may wait", no), nil
+	case no.Reason == "BackendNotFound" || no.Reason == "InvalidKind" || no.Reason == "RefNotPermitted" && g.sameNamespace(r.Ref):
+		return fmt.Sprintf("%s; it is about a backend of somebody else", no), nil
+	case back:
+		return fmt.Sprintf("%s; whether it is about a backend of ours cannot be seen", no), nil
+	}
+	return "", refused
+}
+
+// lacking looks at the slots' Services, since a condition names one reason and
+// there may be several: a hint when one that gets traffic is not there, has not
+// the port, or is what the message is about; idle when that is so of one that
+// gets none.
+func (g Gateway) lacking(ctx context.Context, r Route, no route.Refusal) (idle bool, hint string, err error) {
+	shares := r.Split.Shares("")
+	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
 		name := g.Service + "-" + string(slot)
-		_, err := g.service(ctx, name)
+		service, err := g.service(ctx, name)
+		var lacks string
 		switch {
-		case err == nil:
+		case providers.KindOf(err) == providers.NotFound:
+			lacks = "create the Service " + name + ": its part of the traffic is answered 500"
+		case err != nil:
+			return false, "", err
+		case !serves(service, r.Split.Ports(slot)):
+			lacks = fmt.Sprintf("the Service %s has not each of the ports %v", name, r.Split.Ports(slot))
+		case no.Names(name):
+			lacks = "see the Service " + name + " and the route's status"
+		default:
 			continue
-		case providers.KindOf(err) != providers.NotFound:
-			return false, err
-		case share > 0:
-			refused.Hint = "create the Service " + name + ": its part of the traffic is answered 500"
-			return false, refused
 		}
-		missing++
+		if shares[slot] > 0 {
+			return false, lacks, nil
+		}
+		idle = true
 	}
-	if missing == 0 {
-		return false, refused
+	return idle, "", nil
+}
+
+// serves reports whether a Service has these ports; what a port of 0 stands
+// for nobody says.
+func serves(service *unstructured.Unstructured, ports []int64) bool {
+	have, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports")
+	for _, port := range ports {
+		if port != 0 && len(have) > 0 && !slices.ContainsFunc(have, func(p any) bool {
+			one, _ := p.(map[string]any)
+			return one["port"] == port
+		}) {
+			return false
+		}
 	}
-	return true, nil
+	return true
+}
+
+// sameNamespace: the slots' Services need no ReferenceGrant.
+func (g Gateway) sameNamespace(route api.Ref) bool {
+	ns, err := g.namespace()
+	return err == nil && ns == route.Namespace
 }

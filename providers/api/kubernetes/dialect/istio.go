@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -112,6 +111,6 @@ func ready(pod *unstructured.Unstructured) bool {
 
 // InForce waits for the settle time: istiod tells nobody when the last proxy
 // has a change.
-func (i Istio) InForce(_ context.Context, _ Route, since time.Time, _ bool) (bool, error) {
-	return i.reached(since), nil
+func (i Istio) InForce(_ context.Context, _ Route, last Write) (bool, error) {
+	return i.reached(last.At), nil
 }

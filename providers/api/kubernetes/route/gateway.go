@@ -21,7 +21,7 @@ func Gateway(doc map[string]any, names Names) (Split, error) {
 	return format{
 		kind: "HTTPRoute", list: "rules", refs: "backendRefs", absent: 1,
 		owner: gatewayOwner, target: gatewayTarget,
-		strays:  func(map[string]any, Names) string { return "" },
+		rename:  func(ref map[string]any, slot state.Slot, n Names) { ref["name"] = n.Service + "-" + string(slot) },
 		missing: "give the application's rule two backendRefs: Service " + names.Service + "-a with weight 100 and " + names.Service + "-b with weight 0",
 	}.read(doc, names)
 }
@@ -30,11 +30,12 @@ func Gateway(doc map[string]any, names Names) (Split, error) {
 // backendRef without namespace is in the route's.
 func gatewayOwner(ref map[string]any, in string, n Names) backend {
 	kind, group := text(ref, "kind", "Service"), text(ref, "group", "")
-	name, ns := text(ref, "name", ""), text(ref, "namespace", in)
+	name, ns, past := text(ref, "name", ""), text(ref, "namespace", in), false
 	if kind == "Service" && group == "" && ns == n.Namespace {
 		if slot := state.Slot(strings.TrimPrefix(name, n.Service+"-")); (slot == state.SlotA || slot == state.SlotB) && strings.HasPrefix(name, n.Service+"-") {
 			return backend{slot: slot, name: name}
 		}
+		past = name == n.Service
 	}
 	if ns != in {
 		name = ns + "/" + name
@@ -42,7 +43,7 @@ func gatewayOwner(ref map[string]any, in string, n Names) backend {
 	if kind != "Service" {
 		name = kind + " " + name
 	}
-	return backend{name: name}
+	return backend{name: name, past: past}
 }
 
 func gatewayTarget(s Split, r Rule, n int, t Testers) (map[string]any, error) {

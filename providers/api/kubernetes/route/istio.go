@@ -13,20 +13,27 @@ import (
 // ever taken away.
 func Istio(doc map[string]any, names Names) (Split, error) {
 	return format{
-		kind: "VirtualService", list: "http", refs: "route", absent: 0,
-		owner: istioOwner, target: istioTarget, before: true, strays: istioStrays,
+		kind: "VirtualService", list: "http", refs: "route", others: []string{"tcp", "tls"}, alone: true,
+		owner: istioOwner, rename: istioRename, target: istioTarget, before: true,
 		missing: "give the application's http entry two destinations: host " + names.Service + " with subset a and weight 100, and with subset b and weight 0",
 	}.read(doc, names)
 }
 
 // istioOwner: a destination is ours if it is a slot's subset of the Service.
+// Without subset it is all pods of the Service, those of both slots.
 func istioOwner(ref map[string]any, in string, n Names) backend {
 	dest, _ := ref["destination"].(map[string]any)
 	host, subset := text(dest, "host", ""), text(dest, "subset", "")
 	if SameHost(host, in, n) && (subset == string(state.SlotA) || subset == string(state.SlotB)) {
 		return backend{slot: state.Slot(subset), name: host}
 	}
-	return backend{name: strings.TrimSuffix(host+" subset "+subset, " subset ")}
+	return backend{name: strings.TrimSuffix(host+" subset "+subset, " subset "), past: subset == "" && SameHost(host, in, n)}
+}
+
+func istioRename(ref map[string]any, slot state.Slot, _ Names) {
+	if dest, ok := ref["destination"].(map[string]any); ok {
+		dest["subset"] = string(slot)
+	}
 }
 
 // SameHost reports whether a host in an object of namespace in is the Service:
@@ -78,21 +85,6 @@ func has(headers map[string]any, name string) bool {
 		}
 	}
 	return false
-}
-
-// istioStrays finds traffic of ours that manent does not move.
-func istioStrays(doc map[string]any, n Names) string {
-	spec, _ := doc["spec"].(map[string]any)
-	for _, list := range []string{"tcp", "tls"} {
-		for i, entry := range objects(spec[list]) {
-			for _, ref := range objects(entry["route"]) {
-				if istioOwner(ref, namespaceOf(doc), n).slot != "" {
-					return fmt.Sprintf("%s entry %d sends to a slot of %s, and only http entries are moved", list, i, n.Service)
-				}
-			}
-		}
-	}
-	return ""
 }
 
 // Subsets checks that a DestinationRule tells the slots apart, and returns the

@@ -6,14 +6,16 @@
 //
 // A rule is managed if it names both slots. All managed rules have the same
 // weights; one that differs shows in Weights under a name of its own, so that
-// it is drift. Everything else in a document is left as it is.
+// it is drift. Everything else in a document is left as it is, but for a return:
+// that takes all traffic from a slot, wherever it comes from. A document that
+// somebody has changed so that no share means anything is read all the same,
+// and says why it is Unfit.
 //
 // Shapes and limits are those of the CRDs of Gateway API 1.6 (httproute_types)
 // and Istio 1.32 (networking/v1, virtual_service.proto).
 package route
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -21,7 +23,6 @@ import (
 	"strings"
 
 	"github.com/manent/action/providers"
-	"github.com/manent/action/providers/api/kubernetes/patch"
 	"github.com/manent/action/state"
 )
 
@@ -40,7 +41,9 @@ type Split struct {
 	names   Names
 	doc     map[string]any
 	all     []map[string]any
-	testers []int // indexes of manent's own entries for testers
+	testers []int  // indexes of manent's own entries for testers
+	loose   []Rule // others that send to a slot, whatever the share is
+	beside  []Rule // others that send to the Service past its slots
 }
 
 // Rule is one managed rule.
@@ -49,113 +52,153 @@ type Rule struct {
 	Name    string
 	Refs    map[state.Slot]Backend
 	Foreign map[string]int64 // weight of what is not ours, by name
+
+	list  string                   // of the document that it is in
+	extra map[state.Slot][]Backend // further entries of a slot
+	past  []backend                // entries of the Service itself
+	alone bool                     // it has one entry, which gets everything
 }
 
 // Backend is a slot's place in a rule.
 type Backend struct {
 	Index  int
 	Weight int64 // as it counts, also where the document has none
-	Absent bool  // the document has none
+	Port   int64 // 0 when the document has none
 }
 
 // format is what the two documents differ in.
 type format struct {
 	kind, list, refs string                                               // HTTPRoute, rules, backendRefs
+	others           []string                                             // lists of the same shape that are not managed
 	absent           int64                                                // weight of an entry that has none
+	alone            bool                                                 // an entry that is alone gets everything, whatever its weight
 	owner            func(ref map[string]any, in string, n Names) backend // whose an entry is
+	rename           func(ref map[string]any, slot state.Slot, n Names)   // makes a slot's entry the other's
 	target           func(s Split, r Rule, n int, t Testers) (map[string]any, error)
-	before           bool // testers' entries come before what they are cloned from, else last
-	strays           func(doc map[string]any, n Names) string
+	before           bool   // testers' entries come before what they are cloned from, else last
 	missing          string // what to add if there is no managed rule
 }
 
 // backend says whose an entry is.
 type backend struct {
-	slot state.Slot // "" for not ours
-	name string
+	slot   state.Slot // "" for not ours
+	name   string
+	past   bool  // the Service itself, with the pods of both slots
+	weight int64 // as it counts
 }
 
-// read finds the managed rules.
+// read finds the managed rules. It fails only when the document does not say
+// what the weights are.
 func (f format) read(doc map[string]any, names Names) (Split, error) {
 	s := Split{format: f, names: names, doc: doc}
 	spec, _ := doc["spec"].(map[string]any)
 	s.all = objects(spec[f.list])
-	for i, entry := range s.all {
-		if s.own(entry) {
-			s.testers = append(s.testers, i)
-			continue
-		}
-		rule, err := s.rule(i, entry)
-		if err != nil {
-			return Split{}, err
-		}
-		switch {
-		case len(rule.Refs) == 2 && s.wanted(rule.Name):
-			s.Rules = append(s.Rules, rule)
-		case len(rule.Refs) == 1 && len(names.Rules) == 0:
-			return Split{}, lone(rule, names)
+	var rules []Rule
+	for _, list := range append([]string{f.list}, f.others...) {
+		for i, entry := range objects(spec[list]) {
+			if list == f.list && s.own(entry) {
+				s.testers = append(s.testers, i)
+				continue
+			}
+			rule, err := s.rule(list, i, entry)
+			if err != nil {
+				return Split{}, err
+			}
+			rules = append(rules, rule)
 		}
 	}
-	return s, s.complete()
+	if s.choose(rules); len(s.Rules) == 0 {
+		return Split{}, s.none()
+	}
+	return s, nil
 }
 
-// lone refuses a rule that would keep sending to one slot whatever the share,
-// also after that slot was emptied.
-func lone(r Rule, names Names) error {
-	has := slices.Collect(maps.Keys(r.Refs))[0]
-	return invalid(fmt.Sprintf("add slot %s of %s to it with weight 0, or list the rules to be managed in the setting rules", has.Other(), names.Service),
-		"rule %s sends to slot %s only, whatever the share is", r.label(), has)
-}
-
-func (s Split) wanted(name string) bool {
-	return len(s.names.Rules) == 0 || slices.Contains(s.names.Rules, name)
-}
-
-// complete checks that everything that should be managed is.
-func (s Split) complete() error {
-	for _, name := range s.names.Rules {
-		if !slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Name == name }) {
-			return &providers.Fault{Kind: providers.NotFound, Hint: s.format.missing,
-				Err: fmt.Errorf("no rule named %q that names both slots of %s", name, s.names.Service)}
+// choose says which rules are managed: those named in the settings, if they
+// are all there, and nothing else counts then. Otherwise all that name both
+// slots, so that a rule which lost its name does not keep its traffic; where
+// none does, those that name one.
+func (s *Split) choose(rules []Rule) {
+	if len(s.names.Rules) > 0 && s.lost(rules) == "" {
+		s.Rules = slices.DeleteFunc(rules, func(r Rule) bool { return !s.managed(r) || !slices.Contains(s.names.Rules, r.Name) })
+		return
+	}
+	var lone []Rule
+	for _, r := range rules {
+		switch {
+		case s.managed(r):
+			s.Rules = append(s.Rules, r)
+		case len(r.Refs) == 1 && r.list == s.format.list:
+			lone = append(lone, r)
+		case len(r.Refs) > 0:
+			s.loose = append(s.loose, r)
+		}
+		if len(r.past) > 0 && !s.managed(r) {
+			s.beside = append(s.beside, r)
 		}
 	}
 	if len(s.Rules) == 0 {
-		return &providers.Fault{Kind: providers.NotFound, Hint: s.format.missing,
-			Err: fmt.Errorf("none of its %d rules names both slots of %s", len(s.all)-len(s.testers), s.names.Service)}
+		s.Rules, lone = lone, nil
 	}
-	if len(s.names.Rules) == 0 {
-		if found := s.format.strays(s.doc, s.names); found != "" {
-			return invalid("take it out, or list the rules to be managed in the setting rules", "%s", found)
-		}
-	}
-	return nil
+	s.loose = append(lone, s.loose...)
 }
 
-func (s Split) rule(i int, entry map[string]any) (Rule, error) {
+// managed: it can split traffic.
+func (s Split) managed(r Rule) bool { return r.list == s.format.list && len(r.Refs) == 2 }
+
+// lost is the first rule of the settings that is not there, "" if all are.
+func (s Split) lost(rules []Rule) string {
+	i := slices.IndexFunc(s.names.Rules, func(name string) bool {
+		return !slices.ContainsFunc(rules, func(r Rule) bool { return r.Name == name && s.managed(r) })
+	})
+	if i < 0 {
+		return ""
+	}
+	return s.names.Rules[i]
+}
+
+// none says that there is no managed rule.
+func (s Split) none() error {
+	return &providers.Fault{Kind: providers.NotFound, Hint: s.format.missing,
+		Err: fmt.Errorf("none of its %d rules names both slots of %s", len(s.all)-len(s.testers), s.names.Service)}
+}
+
+func (s Split) rule(list string, i int, entry map[string]any) (Rule, error) {
 	name, _ := entry["name"].(string)
-	r := Rule{Index: i, Name: name, Refs: map[state.Slot]Backend{}, Foreign: map[string]int64{}}
-	for j, ref := range objects(entry[s.format.refs]) {
+	refs := objects(entry[s.format.refs])
+	r := Rule{
+		Index: i, Name: name, Refs: map[state.Slot]Backend{}, Foreign: map[string]int64{},
+		list: list, extra: map[state.Slot][]Backend{}, alone: s.format.alone && len(refs) == 1,
+	}
+	for j, ref := range refs {
 		weight, given, err := number(ref["weight"])
 		if err != nil {
 			return r, invalid("", "rule %s: weight %v is not a whole number", r.label(), ref["weight"])
 		}
-		b := Backend{Index: j, Weight: weight, Absent: !given}
-		if b.Absent {
+		b := Backend{Index: j, Weight: weight}
+		if b.Port, _, _ = number(ref["port"]); !given {
 			b.Weight = s.format.absent
 		}
-		who := s.format.owner(ref, namespaceOf(s.doc), s.names)
-		_, twice := r.Refs[who.slot]
-		switch {
-		case who.slot == "":
-			r.Foreign[who.name] += b.Weight
-		case twice:
-			return r, invalid("name each slot once", "rule %s names slot %s of %s twice", r.label(), who.slot, s.names.Service)
-		default:
-			r.Refs[who.slot] = b
-		}
+		r.add(s.format.owner(ref, namespaceOf(s.doc), s.names), b)
 	}
 	maps.DeleteFunc(r.Foreign, func(_ string, w int64) bool { return w == 0 })
 	return r, nil
+}
+
+// add counts one entry.
+func (r *Rule) add(who backend, b Backend) {
+	if who.past {
+		who.weight = b.Weight
+		r.past = append(r.past, who)
+	}
+	_, twice := r.Refs[who.slot]
+	switch {
+	case who.slot == "":
+		r.Foreign[who.name] += b.Weight
+	case twice:
+		r.extra[who.slot] = append(r.extra[who.slot], b)
+	default:
+		r.Refs[who.slot] = b
+	}
 }
 
 // label is the rule's name for people.
@@ -164,58 +207,6 @@ func (r Rule) label() string {
 		return fmt.Sprintf("%d (%s)", r.Index, r.Name)
 	}
 	return fmt.Sprint(r.Index)
-}
-
-// Weights are the document's own: "a" and "b" if all managed rules agree, else
-// each slot's under "<slot> of rule <rule>".
-func (s Split) Weights() map[string]float64 {
-	first := s.Rules[0]
-	agree := !slices.ContainsFunc(s.Rules, func(r Rule) bool {
-		return r.Refs[state.SlotA].Weight != first.Refs[state.SlotA].Weight || r.Refs[state.SlotB].Weight != first.Refs[state.SlotB].Weight
-	})
-	out := map[string]float64{}
-	for _, r := range s.Rules {
-		for slot, b := range r.Refs {
-			key := string(slot)
-			if !agree {
-				key += " of rule " + r.label()
-			}
-			out[key] = float64(b.Weight)
-		}
-	}
-	return out
-}
-
-// Shares are the percent of the traffic of each slot, of the rule where it is
-// largest. A rule without any weight serves nobody and counts nothing.
-func (s Split) Shares() map[state.Slot]float64 {
-	out := map[state.Slot]float64{state.SlotA: 0, state.SlotB: 0}
-	for _, r := range s.Rules {
-		total := r.Refs[state.SlotA].Weight + r.Refs[state.SlotB].Weight
-		for _, w := range r.Foreign {
-			total += w
-		}
-		for slot, b := range r.Refs {
-			if total > 0 {
-				out[slot] = max(out[slot], 100*float64(b.Weight)/float64(total))
-			}
-		}
-	}
-	return out
-}
-
-// Foreign is the weight of entries that are not ours in managed rules.
-func (s Split) Foreign() map[string]float64 {
-	var out map[string]float64
-	for _, r := range s.Rules {
-		for name, w := range r.Foreign {
-			if out == nil {
-				out = map[string]float64{}
-			}
-			out[name] = max(out[name], float64(w))
-		}
-	}
-	return out
 }
 
 // Targeted reports whether testers' entries are in place.
@@ -230,54 +221,6 @@ func Generation(doc map[string]any) int64 {
 	meta, _ := doc["metadata"].(map[string]any)
 	n, _, _ := number(meta["generation"])
 	return n
-}
-
-// Check refuses weights that cannot be written.
-func Check(want map[string]float64) error {
-	for slot, w := range want {
-		if slot != string(state.SlotA) && slot != string(state.SlotB) {
-			return invalid("", "weight of %q, expected a and b", slot)
-		}
-		if w < 0 || w > 1_000_000 || w != math.Trunc(w) {
-			return invalid("", "weight %v of slot %s, expected a whole number from 0 to 1000000", w, slot)
-		}
-	}
-	if want["a"]+want["b"] == 0 {
-		return invalid("", "both weights are 0: nobody would be served")
-	}
-	return nil
-}
-
-// Write is the patch that sets the weights of all managed rules, on condition
-// that the document is as it was read.
-func (s Split) Write(want map[string]float64) []patch.Op {
-	tests, writes := s.condition(), []patch.Op(nil)
-	for _, r := range s.Rules {
-		entry := s.all[r.Index]
-		for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
-			b := r.Refs[slot]
-			at := []any{"spec", s.format.list, r.Index, s.format.refs, b.Index}
-			tests = append(tests, s.test(objects(entry[s.format.refs])[b.Index], at)...)
-			writes = append(writes, patch.Add(int64(want[string(slot)]), append(at, "weight")...))
-		}
-	}
-	return append(tests, writes...)
-}
-
-// test pins who an entry is and what it weighs. That an absent weight is still
-// absent is in the generation.
-func (s Split) test(ref map[string]any, at []any) []patch.Op {
-	var ops []patch.Op
-	for _, member := range []string{"name", "destination", "weight"} {
-		if value, ok := ref[member]; ok {
-			ops = append(ops, patch.Test(value, append(slices.Clone(at), member)...))
-		}
-	}
-	return ops
-}
-
-func (s Split) condition() []patch.Op {
-	return []patch.Op{patch.Test(s.Generation(), "metadata", "generation")}
 }
 
 // Same reports whether two readings are of the same spec: then a patch that
@@ -310,8 +253,6 @@ func objects(list any) []map[string]any {
 	}
 	return out
 }
-
-var errNumber = errors.New("not a whole number")
 
 // number reads a number as JSON decoders give it.
 func number(v any) (n int64, given bool, err error) {

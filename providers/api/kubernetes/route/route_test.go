@@ -91,8 +91,9 @@ func TestRead(t *testing.T) {
 		weights map[string]float64
 		shares  map[state.Slot]float64
 		foreign map[string]float64
-		err     string // part of the error and its hint
+		err     string // part of the error and its hint, or of why it is unfit
 		kind    providers.Kind
+		unfit   bool
 	}{
 		{name: "both slots", list: "rules", entries: `[{` + refs(90, 10) + `}]`, weights: ninety},
 		{name: "an absent weight is 1", list: "rules", entries: `[{` + refs(nil, nil) + `}]`, weights: map[string]float64{"a": 1, "b": 1}, shares: map[state.Slot]float64{"a": 50, "b": 50}},
@@ -100,7 +101,7 @@ func TestRead(t *testing.T) {
 		{name: "slots in the other order", list: "rules", entries: `[{"backendRefs":[{"name":"shop-b","weight":10},{"name":"shop-a","weight":90}]}]`, weights: ninety},
 		{name: "several rules that agree", list: "rules", entries: `[{` + refs(90, 10) + `},{"backendRefs":[{"name":"cdn"}]},{` + refs(90, 10) + `}]`, weights: ninety},
 		{name: "one rule differs", list: "rules", entries: `[{` + refs(90, 10) + `},{"name":"api",` + refs(50, 50) + `}]`,
-			weights: map[string]float64{"a of rule 0": 90, "b of rule 0": 10, "a of rule 1 (api)": 50, "b of rule 1 (api)": 50}, shares: map[state.Slot]float64{"a": 90, "b": 50}},
+			weights: map[string]float64{"a of rule 0": 90, "b of rule 0": 10, "a of rule 1 (api)": 50, "b of rule 1 (api)": 50}, shares: map[state.Slot]float64{"a": 70, "b": 50}},
 		{name: "only the named rules", list: "rules", entries: `[{"name":"web",` + refs(90, 10) + `},{"name":"other",` + refs(0, 100) + `},{"backendRefs":[{"name":"shop-a"}]}]`,
 			names: Names{Service: "shop", Namespace: "shop", Rules: []string{"web"}}, weights: ninety},
 		{name: "a foreign backend with weight", list: "rules", entries: `[{"backendRefs":[{"name":"shop-a","weight":60},{"name":"old","weight":20},{"name":"shop-b","weight":20}]}]`,
@@ -114,9 +115,18 @@ func TestRead(t *testing.T) {
 			kind: providers.NotFound, err: "none of its 1 rules names both slots of shop"},
 		{name: "like named but no Service", list: "rules", entries: `[{"backendRefs":[{"group":"example.net","name":"shop-a"},{"kind":"Bucket","name":"shop-b"}]}]`, kind: providers.NotFound, err: "none of its 1 rules"},
 		{name: "no rule", list: "rules", entries: `[]`, kind: providers.NotFound, err: "Service shop-a with weight 100 and shop-b with weight 0"},
-		{name: "one slot only", list: "rules", entries: `[{` + refs(90, 10) + `},{"name":"pinned","backendRefs":[{"name":"shop-a"}]}]`, kind: providers.Invalid, err: "rule 1 (pinned) sends to slot a only"},
-		{name: "a slot twice", list: "rules", entries: `[{"backendRefs":[{"name":"shop-a","port":80},{"name":"shop-a","port":81},{"name":"shop-b"}]}]`, kind: providers.Invalid, err: "names slot a of shop twice"},
-		{name: "a named rule that is not there", list: "rules", entries: `[{` + refs(90, 10) + `}]`, names: Names{Service: "shop", Namespace: "shop", Rules: []string{"web"}}, kind: providers.NotFound, err: `no rule named "web"`},
+		{name: "one slot only", list: "rules", entries: `[{` + refs(90, 10) + `},{"name":"pinned","backendRefs":[{"name":"shop-a"}]}]`, unfit: true, kind: providers.Invalid, err: "rule 1 (pinned) sends to slot a only",
+			weights: ninety, shares: map[state.Slot]float64{"a": 95, "b": 10}},
+		{name: "the candidate only", list: "rules", entries: `[{` + refs(100, 0) + `},{"backendRefs":[{"name":"shop-b"}]}]`, unfit: true, kind: providers.Invalid, err: "rule 1 sends to slot b only",
+			weights: map[string]float64{"a": 100, "b": 0}, shares: map[state.Slot]float64{"a": 50, "b": 100}},
+		{name: "no rule but with one slot", list: "rules", entries: `[{"backendRefs":[{"name":"shop-a","weight":7},{"name":"cdn","weight":0}]}]`, unfit: true, kind: providers.NotFound, err: "none of its 1 rules names both slots",
+			weights: map[string]float64{"a": 7}, shares: map[state.Slot]float64{"a": 100, "b": 0}},
+		{name: "a slot twice", list: "rules", entries: `[{"backendRefs":[{"name":"shop-a","port":80,"weight":60},{"name":"shop-a","port":81,"weight":30},{"name":"shop-b","weight":10}]}]`, unfit: true, kind: providers.Invalid, err: "names slot a of shop twice", weights: ninety},
+		{name: "a named rule that is not there", list: "rules", entries: `[{` + refs(90, 10) + `}]`, names: Names{Service: "shop", Namespace: "shop", Rules: []string{"web"}}, unfit: true, kind: providers.NotFound, err: `no rule named "web"`, weights: ninety},
+		{name: "a named rule that was renamed", list: "rules", entries: `[{"name":"web",` + refs(90, 10) + `},{"name":"apis",` + refs(90, 10) + `}]`, names: Names{Service: "shop", Namespace: "shop", Rules: []string{"web", "api"}}, unfit: true, kind: providers.NotFound, err: `no rule named "api"`, weights: ninety},
+		{name: "a named rule with one slot", list: "rules", entries: `[{"name":"web","backendRefs":[{"name":"shop-b"}]}]`, names: Names{Service: "shop", Namespace: "shop", Rules: []string{"web"}}, unfit: true, kind: providers.NotFound, err: `no rule named "web" that names both slots`,
+			weights: map[string]float64{"b": 1}, shares: map[state.Slot]float64{"a": 0, "b": 100}},
+		{name: "the Service without a slot", list: "rules", entries: `[{` + refs(90, 10) + `},{"name":"v1","backendRefs":[{"name":"shop"}]}]`, unfit: true, kind: providers.Invalid, err: "rules entry 1 (v1) sends to shop itself", weights: ninety, foreign: map[string]float64{"shop in rule 1 (v1)": 1}},
 		{name: "a weight that is no number", list: "rules", entries: `[{` + refs(`"9"`, 10) + `}]`, kind: providers.Invalid, err: "weight 9 is not a whole number"},
 		{name: "testers' entries are not managed", list: "rules", entries: `[{` + refs(90, 10) + `},{"name":"manent-testers-shop-0","backendRefs":[{"name":"shop-b","weight":1}]}]`, weights: ninety},
 		{name: "testers' entries of another service", list: "rules", entries: `[{` + refs(90, 10) + `},{"name":"manent-testers-shop-api-0","backendRefs":[{"name":"shop-api-b"}]}]`, weights: ninety},
@@ -129,10 +139,19 @@ func TestRead(t *testing.T) {
 		{name: "host of another namespace", list: "http", entries: `[{"route":` + hosts("shop.prod.svc.cluster.local") + `}]`, kind: providers.NotFound, err: "subset a and weight 100"},
 		{name: "host of another service", list: "http", entries: `[{"route":` + hosts("shop-api") + `}]`, kind: providers.NotFound, err: "none of its"},
 		{name: "host outside", list: "http", entries: `[{"route":` + hosts("shop.shop.example.net") + `}]`, kind: providers.NotFound, err: "none of its"},
-		{name: "a lone destination", list: "http", entries: `[{` + destinations(90, 10) + `},{"route":[{"destination":{"host":"shop","subset":"a"},"weight":0}]}]`, kind: providers.Invalid, err: "add slot b of shop to it with weight 0"},
+		{name: "a lone destination", list: "http", entries: `[{` + destinations(90, 10) + `},{"route":[{"destination":{"host":"shop","subset":"a"},"weight":0}]}]`, unfit: true, kind: providers.Invalid, err: "add slot b of shop to it with weight 0",
+			weights: ninety, shares: map[state.Slot]float64{"a": 95, "b": 10}},
 		{name: "a foreign destination", list: "http", entries: `[{"route":[{"destination":{"host":"shop","subset":"a"},"weight":80},{"destination":{"host":"shop","subset":"old"},"weight":20},{"destination":{"host":"shop","subset":"b"}}]}]`,
 			weights: map[string]float64{"a": 80, "b": 0}, shares: map[state.Slot]float64{"a": 80, "b": 0}, foreign: map[string]float64{"shop subset old": 20}},
-		{name: "tcp to a slot", list: "http", entries: `[{` + destinations(90, 10) + `}],"tcp":[{` + destinations(90, 10) + `}]`, kind: providers.Invalid, err: "tcp entry 0 sends to a slot of shop"},
+		{name: "tcp to a slot", list: "http", entries: `[{` + destinations(90, 10) + `}],"tcp":[{` + destinations(90, 10) + `}]`, unfit: true, kind: providers.Invalid, err: "tcp entry 0 sends to a slot of shop", weights: ninety},
+		{name: "the host without subset", list: "http", entries: `[{"name":"api","route":[{"destination":{"host":"shop"}}]},{` + destinations(90, 10) + `}]`, unfit: true, kind: providers.Invalid, err: "http entry 0 (api) sends to shop itself, and so to the pods of both slots",
+			weights: ninety, foreign: map[string]float64{"shop in rule 0 (api)": 100}},
+		{name: "the host without subset, of no weight", list: "http", entries: `[{"route":[{"destination":{"host":"cdn"},"weight":100},{"destination":{"host":"shop.shop"}}]},{` + destinations(90, 10) + `}]`, unfit: true, kind: providers.Invalid, err: "sends to shop.shop itself", weights: ninety},
+		{name: "the host without subset beside both", list: "http", entries: `[{"route":[{"destination":{"host":"shop","subset":"a"},"weight":80},{"destination":{"host":"shop"},"weight":20},{"destination":{"host":"shop","subset":"b"}}]}]`, unfit: true, kind: providers.Invalid, err: "sends to shop itself",
+			weights: map[string]float64{"a": 80, "b": 0}, shares: map[state.Slot]float64{"a": 80, "b": 0}, foreign: map[string]float64{"shop": 20}},
+		{name: "the host without subset in tls", list: "http", entries: `[{` + destinations(90, 10) + `}],"tls":[{"route":[{"destination":{"host":"shop"},"weight":30}]}]`, unfit: true, kind: providers.Invalid, err: "tls entry 0 sends to shop itself", weights: ninety, foreign: map[string]float64{"shop in tls entry 0": 30}},
+		{name: "only the named entries", list: "http", entries: `[{"name":"web",` + destinations(90, 10) + `},{"route":[{"destination":{"host":"shop"}}]}],"tcp":[{` + destinations(0, 100) + `}]`,
+			names: Names{Service: "shop", Namespace: "shop", Rules: []string{"web"}}, weights: ninety},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,16 +162,23 @@ func TestRead(t *testing.T) {
 				tt.shares = map[state.Slot]float64{"a": 90, "b": 10}
 			}
 			got, err := readers[tt.list](document(t, tt.list, tt.entries), tt.names)
+			if tt.unfit && err == nil {
+				err = got.Unfit()
+			} else if err == nil && got.Unfit() != nil {
+				t.Errorf("unfit: %v", got.Unfit())
+			}
 			if err != nil || tt.err != "" {
 				if tt.err == "" || err == nil || providers.KindOf(err) != tt.kind || !strings.Contains(err.Error()+" "+providers.HintOf(err), tt.err) {
 					t.Errorf("error %v (%v), hint %q, want %q (%v)", err, providers.KindOf(err), providers.HintOf(err), tt.err, tt.kind)
 				}
+			}
+			if tt.weights == nil {
 				return
 			}
 			if diff := cmp.Diff(tt.weights, got.Weights()); diff != "" {
 				t.Errorf("weights: %s", diff)
 			}
-			if diff := cmp.Diff(tt.shares, got.Shares()); diff != "" {
+			if diff := cmp.Diff(tt.shares, got.Shares(state.SlotB)); diff != "" {
 				t.Errorf("shares: %s", diff)
 			}
 			if diff := cmp.Diff(tt.foreign, got.Foreign()); diff != "" {
@@ -203,7 +229,7 @@ func TestWrite(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := document(t, tt.list, tt.before)
-			ops := read(t, tt.list, doc).Write(map[string]float64{"a": 95, "b": 5})
+			ops := read(t, tt.list, doc).Write(map[string]float64{"a": 95, "b": 5}, "")
 			if diff := cmp.Diff(document(t, tt.list, tt.after), applied(t, doc, ops)); diff != "" {
 				t.Errorf("document: %s", diff)
 			}
@@ -226,11 +252,46 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestReturns: a return takes all traffic from slot b, whatever somebody has
+// made of the document, and leaves what sends to slot a.
+func TestReturns(t *testing.T) {
+	const to = `{"destination":{"host":"shop","subset":"%s"},"weight":%d}`
+	only := func(slot string, weight int) string { return `"route":[` + fmt.Sprintf(to, slot, weight) + `]` }
+	tests := []struct{ name, list, before, after string }{
+		{"pinned to stable", "rules", `[{` + refs(75, 25) + `},{"backendRefs":[{"name":"shop-a","weight":3}]}]`, `[{` + refs(100, 0) + `},{"backendRefs":[{"name":"shop-a","weight":3}]}]`},
+		{"pinned to the candidate", "rules", `[{` + refs(75, 25) + `},{"name":"beta","backendRefs":[{"name":"old"},{"name":"shop-b","port":80,"filters":[{"type":"x"}]}]}]`,
+			`[{` + refs(100, 0) + `},{"name":"beta","backendRefs":[{"name":"old"},{"name":"shop-b","port":80,"filters":[{"type":"x"}],"weight":0},{"name":"shop-a","port":80,"filters":[{"type":"x"}],"weight":100}]}]`},
+		{"a slot twice", "rules", `[{"backendRefs":[{"name":"shop-b","weight":10},{"name":"shop-a","weight":60},{"name":"shop-b","port":8080,"weight":10},{"name":"shop-a","port":8080,"weight":20}]}]`,
+			`[{"backendRefs":[{"name":"shop-b","weight":0},{"name":"shop-a","weight":100},{"name":"shop-b","port":8080,"weight":0},{"name":"shop-a","port":8080,"weight":0}]}]`},
+		{"the candidate alone", "rules", `[{"backendRefs":[{"name":"shop-b"}]}]`, `[{"backendRefs":[{"name":"shop-b","weight":0},{"name":"shop-a","weight":100}]}]`},
+		{"the stable alone", "rules", `[{"backendRefs":[{"name":"shop-a"}]}]`, `[{"backendRefs":[{"name":"shop-a","weight":100}]}]`},
+		{"entries with one destination", "http", `[{` + only("a", 0) + `},{` + only("b", 0) + `},{` + destinations(75, 25) + `}],"tcp":[{` + destinations(30, 70) + `},{` + only("a", 0) + `},{"route":[{"destination":{"host":"db"}}]}],"tls":[{` + only("b", 100) + `}]`,
+			`[{` + only("a", 0) + `},{"route":[` + fmt.Sprintf(to, "b", 0) + `,` + fmt.Sprintf(to, "a", 100) + `]},{` + destinations(100, 0) + `}],"tcp":[{` + destinations(100, 0) + `},{` + only("a", 0) + `},{"route":[{"destination":{"host":"db"}}]}],"tls":[{"route":[` + fmt.Sprintf(to, "b", 0) + `,` + fmt.Sprintf(to, "a", 100) + `]}]`},
+	}
+	back := map[string]float64{"a": 100, "b": 0}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			doc := document(t, tt.list, tt.before)
+			if s := read(t, tt.list, doc); s.Unfit() == nil {
+				t.Error("fit for shares")
+			}
+			after := applied(t, doc, read(t, tt.list, doc).Write(back, state.SlotB))
+			if diff := cmp.Diff(document(t, tt.list, tt.after), after); diff != "" {
+				t.Errorf("document: %s", diff)
+			}
+			s := read(t, tt.list, after)
+			if !s.Done(back, state.SlotB) || s.Shares(state.SlotB)["b"] != 0 {
+				t.Errorf("not done: weights %v, shares %v", s.Weights(), s.Shares(state.SlotB))
+			}
+		})
+	}
+}
+
 // TestWriteTestsOldWeights does without the generation: what the condition has
 // beside it.
 func TestWriteTestsOldWeights(t *testing.T) {
 	doc := document(t, "rules", `[{`+refs(90, 10)+`}]`)
-	ops := read(t, "rules", doc).Write(map[string]float64{"a": 50, "b": 50})
+	ops := read(t, "rules", doc).Write(map[string]float64{"a": 50, "b": 50}, "")
 	for _, other := range []string{`[{` + refs(80, 10) + `}]`, `[{"backendRefs":[{"name":"shop-b","weight":90},{"name":"shop-a","weight":10}]}]`} {
 		data, _ := json.Marshal(ops[1:])
 		if _, err := kubetest.Apply(document(t, "rules", other), data); err == nil {
@@ -291,7 +352,7 @@ func TestTargets(t *testing.T) {
 			if ops, err := read(t, tt.list, on).Target(testers); err != nil || len(ops) != 0 {
 				t.Errorf("testers again: %v, %v, want nothing to do", ops, err)
 			}
-			moved := applied(t, on, read(t, tt.list, on).Write(map[string]float64{"a": 0, "b": 100}))
+			moved := applied(t, on, read(t, tt.list, on).Write(map[string]float64{"a": 0, "b": 100}, ""))
 			if got := testersOf(t, tt.list, moved); !reflect.DeepEqual(got, testersOf(t, tt.list, on)) {
 				t.Errorf("writing weights changed the testers' entries to %v", got)
 			}

@@ -24,6 +24,20 @@ func (r Refusal) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s is not so, %s: %s", r.Parent, r.Condition, r.Reason, r.Message), ": ")
 }
 
+// Dropped reports whether some rules were left out and the others are in force;
+// a controller that falls back to what it had before says so instead (Gateway
+// API 1.6, PartiallyInvalid).
+func (r Refusal) Dropped() bool {
+	return r.Condition == "PartiallyInvalid" && strings.HasPrefix(r.Message, "Dropped Rule")
+}
+
+// Names reports whether the message is about an object of this name.
+func (r Refusal) Names(object string) bool {
+	return slices.Contains(strings.FieldsFunc(r.Message, func(c rune) bool {
+		return c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+	}), object)
+}
+
 // Parents looks at every parent of the route, or at those named: each has to
 // have accepted this generation, with all its references resolved.
 func Parents(doc map[string]any, only []string) Verdict {

@@ -95,6 +95,8 @@ func FuzzRead(f *testing.F) {
 		`{"spec":{"rules":[{` + refs(1, 0) + `}],"parentRefs":[{"name":"x"}]},"status":{"parents":[{"parentRef":{"name":"x"},"conditions":[{}]}]}}`,
 		`{"metadata":{"namespace":"shop","generation":1},"spec":{"http":[{` + destinations(1, nil) + `,"match":[{"headers":{"x":null}}]}],"tcp":[null]}}`,
 		`{"spec":{"rules":[null,1,{"backendRefs":[null,{"name":"shop-a","weight":1.5}],"matches":[null]}]}}`,
+		`{"metadata":{"namespace":"shop","generation":1},"spec":{"http":[{` + destinations(1) + `},{"route":[{"destination":{"host":"shop","subset":"b"}},{"destination":{"host":"shop"}}]}],"tcp":[{` + destinations(1, 2) + `}]}}`,
+		`{"metadata":{"namespace":"shop","generation":1},"spec":{"rules":[{"backendRefs":[{"name":"shop-b"},{"name":"shop-b","weight":0},{"name":"shop"}]},{"name":"x",` + refs(1) + `}]}}`,
 	} {
 		f.Add(seed)
 	}
@@ -117,9 +119,13 @@ func FuzzRead(f *testing.F) {
 			if Generation(doc) == 0 {
 				continue // the API server gives each document one
 			}
-			after, err := read(applied(t, doc, s.Write(map[string]float64{"a": 3, "b": 4})), shop)
-			if err != nil || !cmp.Equal(after.Weights(), map[string]float64{"a": 3, "b": 4}) {
+			after, err := read(applied(t, doc, s.Write(map[string]float64{"a": 3, "b": 4}, "")), shop)
+			if err != nil || !after.Done(map[string]float64{"a": 3, "b": 4}, "") {
 				t.Errorf("%s: weights after a write are %v, %v", list, after.Weights(), err)
+			}
+			after, err = read(applied(t, doc, s.Write(map[string]float64{"a": 1, "b": 0}, "b")), shop)
+			if err != nil || !after.Done(map[string]float64{"a": 1, "b": 0}, "b") || after.Shares("b")["b"] > 0 {
+				t.Errorf("%s: weights after a return are %v, shares %v, %v", list, after.Weights(), after.Shares("b"), err)
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -46,9 +47,8 @@ type Dialect interface {
 	// Capacity counts what serves in each slot, without those that nobody
 	// can know of, and checks what has to be there beside the routes.
 	Capacity(ctx context.Context) (map[state.Slot]int, error)
-	// InForce says whether the present rules are, the last change of which
-	// was written at since; known says that manent did it.
-	InForce(ctx context.Context, r dialect.Route, since time.Time, known bool) (bool, error)
+	// InForce says whether the present rules are.
+	InForce(ctx context.Context, r dialect.Route, last dialect.Write) (bool, error)
 }
 
 // look reads one route.
@@ -81,31 +81,67 @@ func (r *Router) Holders(ctx context.Context, id string) ([]string, error) {
 	return out, nil
 }
 
+// glance bounds how long Read looks for what serves in the slots, within one
+// call of the engine: the weights matter more.
+const glance = 15 * time.Second
+
+// answer is a route, or why it cannot be had.
+type answer struct {
+	route dialect.Route
+	err   error
+}
+
+// all reads several routes at once, so that a slow API server answers within
+// one call of the engine. beside is done at the same time.
+func (r *Router) all(ctx context.Context, ids []string, beside func()) []answer {
+	out := make([]answer, len(ids))
+	var asked sync.WaitGroup
+	for i, id := range ids {
+		asked.Go(func() { out[i].route, out[i].err = r.look(ctx, id) })
+	}
+	beside()
+	asked.Wait()
+	return out
+}
+
 // Read implements router.Router. What serves in the slots is not known while
 // it cannot be read; the weights are, and a return needs no more.
-func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
-	units, err := r.In.Capacity(ctx)
-	if err != nil && ctx.Err() == nil {
-		r.Log("kubernetes: nobody can say what serves in the slots: %v", err)
+func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, error) {
+	var units map[state.Slot]int
+	var unknown error
+	found := r.all(ctx, r.Parts, func() {
+		short, cancel := context.WithTimeout(ctx, glance)
+		defer cancel()
+		units, unknown = r.In.Capacity(short)
+	})
+	if unknown != nil && ctx.Err() == nil {
+		r.Log("kubernetes: nobody can say what serves in the slots: %v", unknown)
 	}
 	var out router.Reading
-	for _, id := range r.Parts {
+	for i, id := range r.Parts {
 		part := router.Part{PartWeights: state.PartWeights{ID: id}}
-		if o, err := r.look(ctx, id); err != nil {
-			part.Err = named("read "+id, err)
-		} else {
-			part.Weights, part.Shares, part.Foreign = o.Split.Weights(), o.Split.Shares(), o.Split.Foreign()
-			part.Revision, part.Units = o.Revision(), units
-			if change, ok := o.Split.LastChange(); ok {
-				part.By = change.String()
-			}
-			settled, err := r.In.InForce(ctx, o, o.Changed(), false)
-			part.Pending = !settled || err != nil
-			out.Testers = out.Testers || o.Split.Targeted()
+		if part.Err = named("read "+id, found[i].err); part.Err == nil {
+			part.Units = units
+			r.describe(ctx, found[i].route, slots.Candidate, &part)
+			out.Testers = out.Testers || found[i].route.Split.Targeted()
 		}
 		out.Parts = append(out.Parts, part)
 	}
 	return out, nil
+}
+
+// describe says what a route has.
+func (r *Router) describe(ctx context.Context, o dialect.Route, candidate state.Slot, part *router.Part) {
+	part.Weights, part.Shares, part.Foreign = o.Split.Weights(), o.Split.Shares(candidate), o.Split.Foreign()
+	part.Revision = o.Revision()
+	if unfit := o.Split.Unfit(); unfit != nil {
+		part.Unfit = named(o.Ref.String(), unfit)
+	}
+	if change, ok := o.Split.LastChange(); ok {
+		part.By = change.String()
+	}
+	settled, err := r.In.InForce(ctx, o, dialect.Write{At: o.Changed(), Mute: true})
+	part.Pending = !settled || err != nil
 }
 
 // Settled implements router.Router. Without a receipt, before a rollout begins,
@@ -116,28 +152,33 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 			return false, named("look at what serves", err)
 		}
 	}
-	for _, p := range want {
-		o, err := r.look(ctx, p.ID)
+	ids := make([]string, len(want))
+	for i, p := range want {
+		ids[i] = p.ID
+	}
+	for i, found := range r.all(ctx, ids, func() {}) {
+		o, err := found.route, found.err
 		if err != nil {
-			return false, named("prove "+p.ID, err)
+			return false, named("prove "+ids[i], err)
 		}
-		if !router.Same(o.Split.Weights(), p.Weights) {
+		last := lastWrite(o, receipt, ids[i])
+		if !o.Split.Done(want[i].Weights, last.Gone) {
 			return false, nil
 		}
-		since, err := time.Parse(time.RFC3339Nano, receipt[p.ID+" at"])
-		known := err == nil
-		if !known {
-			since = o.Changed()
-		}
-		if ok, err := r.In.InForce(ctx, o, since, known); err != nil || !ok {
-			return false, named("prove "+p.ID, err)
+		if ok, err := r.In.InForce(ctx, o, last.Write); err != nil || !ok {
+			return false, named("prove "+ids[i], err)
 		}
 	}
 	return true, nil
 }
 
-// Plan implements router.Planner.
+// Plan implements router.Planner. A part that is unfit refuses any share.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
+	for _, p := range seen.Parts {
+		if p.Unfit != nil && share > 0 {
+			return nil, 0, named("plan on "+p.ID, p.Unfit)
+		}
+	}
 	parts, got, err := router.Percent(slot, share, r.Step, tolerance, seen)
 	if err != nil {
 		return nil, 0, named("plan", err)
@@ -166,47 +207,56 @@ func (r *Router) Target(ctx context.Context, _ state.Slots, slot state.Slot, mat
 	if on {
 		want = &route.Testers{Slot: slot, Header: match.Header, Value: match.Value}
 	}
-	for _, id := range r.Parts {
-		if err := r.target(ctx, id, want); err != nil {
+	routes := make([]dialect.Route, len(r.Parts))
+	for i, id := range r.Parts {
+		var err error
+		if routes[i], err = r.target(ctx, id, want); err != nil {
 			return router.Access{}, named("testers on "+id, err)
+		}
+	}
+	until := r.Now().Add(awaited)
+	for _, o := range routes {
+		if err := r.await(ctx, o, until, !on); err != nil {
+			return router.Access{}, named("testers on "+o.Ref.Name, err)
 		}
 	}
 	return router.Access{Header: map[string]string{match.Header: match.Value}}, nil
 }
 
-func (r *Router) target(ctx context.Context, id string, want *route.Testers) error {
+// target writes the testers' entries of one route, and returns it as it is then.
+func (r *Router) target(ctx context.Context, id string, want *route.Testers) (dialect.Route, error) {
 	o, err := r.look(ctx, id)
 	for range tries {
 		if err != nil {
-			return err
+			return o, err
+		}
+		if unfit := o.Split.Unfit(); want != nil && unfit != nil {
+			return o, unfit
 		}
 		ops, err := o.Split.Target(want)
-		if err != nil {
-			return err
-		}
-		if len(ops) == 0 {
-			return r.await(ctx, o)
+		if err != nil || len(ops) == 0 {
+			return o, err
 		}
 		if _, err = r.Client.Patch(ctx, o.Ref, ops); err != nil && !lostRace(err) {
-			return err
+			return o, err
 		}
 		before, refused := o, err
 		if o, err = r.look(ctx, id); err == nil && refused != nil && providers.KindOf(refused) == providers.Invalid && o.Split.Same(before.Split) {
-			return refused
+			return o, refused
 		}
 	}
-	return busy()
+	return o, busy()
 }
 
-// awaited bounds how long Target waits, within one call of the engine.
-const awaited = 15 * time.Second
+// awaited bounds how long Target waits for all routes, within one call of the
+// engine.
+const awaited = 10 * time.Second
 
 // await looks until the route is in force. A controller that stays silent is
 // no reason to fail: the gate sees what testers see.
-func (r *Router) await(ctx context.Context, o dialect.Route) error {
-	until := r.Now().Add(awaited)
+func (r *Router) await(ctx context.Context, o dialect.Route, until time.Time, off bool) error {
 	for {
-		if ok, err := r.In.InForce(ctx, o, o.Changed(), false); ok || err != nil {
+		if ok, err := r.In.InForce(ctx, o, dialect.Write{At: o.Changed(), Back: off}); ok || err != nil {
 			return err
 		}
 		if !r.Now().Before(until) {

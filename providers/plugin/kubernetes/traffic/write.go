@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
+	"sync"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/dialect"
@@ -35,9 +34,10 @@ func busy() error {
 type job struct {
 	*Router
 	want   state.PartWeights
+	slot   state.Slot   // the candidate
 	expect *router.Part // nil when the caller did not see the part
 	found  dialect.Route
-	failed bool
+	failed error
 }
 
 // Write implements router.Router. Conflicts are looked for on every part
@@ -46,49 +46,51 @@ type job struct {
 // itself tests with the patch: generation, names and weights. The
 // resourceVersion is no part of it, since a controller changes that with each
 // status it writes. The candidate gets no more traffic than it has while nothing
-// is ready in its slot, or nobody can say; a return is written in any case.
-// The receipt holds each part's generation and the time.
+// is ready in its slot, or nobody can say, nor while a part is unfit; a return
+// is written in any case. The receipt holds each patched part's generation and
+// the time.
 func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.PartWeights, expect router.Reading) (state.Receipt, error) {
 	jobs := make([]job, len(want))
-	var problems []error
+	var compared sync.WaitGroup
 	for i, p := range want {
-		j := job{Router: r, want: p}
-		for k := range expect.Parts {
-			if expect.Parts[k].ID == p.ID {
-				j.expect = &expect.Parts[k]
-			}
+		jobs[i] = job{Router: r, want: p, slot: slots.Candidate}
+		if k := slices.IndexFunc(expect.Parts, func(q router.Part) bool { return q.ID == p.ID }); k >= 0 {
+			jobs[i].expect = &expect.Parts[k]
 		}
-		err := named("compare "+p.ID, j.compare(ctx))
-		if k := providers.KindOf(err); k == providers.Conflict || err != nil && k == providers.Invalid {
-			return nil, err
+		compared.Go(func() { jobs[i].failed = named("compare "+p.ID, jobs[i].compare(ctx)) })
+	}
+	compared.Wait()
+	var problems []error
+	for _, j := range jobs {
+		if k := providers.KindOf(j.failed); k == providers.Conflict || j.failed != nil && k == providers.Invalid {
+			return nil, j.failed
 		}
-		if j.failed = err != nil; j.failed {
-			problems = append(problems, err)
+		if j.failed != nil {
+			problems = append(problems, j.failed)
 		}
-		jobs[i] = j
 	}
 	if err := r.carries(ctx, jobs, slots.Candidate); err != nil {
 		return nil, err
 	}
 	receipt := state.Receipt{}
 	for i := range jobs {
-		if jobs[i].failed {
+		j := &jobs[i]
+		if j.failed != nil {
 			continue
 		}
-		if err := jobs[i].write(ctx); err != nil {
-			problems = append(problems, named("write weights of "+jobs[i].want.ID, err))
+		sent, err := j.write(ctx)
+		if err != nil {
+			problems = append(problems, named("write weights of "+j.want.ID, err))
 			continue
 		}
-		id := jobs[i].want.ID
-		receipt[id] = strconv.FormatInt(jobs[i].found.Split.Generation(), 10)
-		receipt[id+" at"] = r.Now().UTC().Format(time.RFC3339Nano)
+		j.note(receipt, sent, r.Now())
 	}
 	return receipt, join(problems)
 }
 
 // carries refuses to raise the candidate's share before its slot can serve.
 func (r *Router) carries(ctx context.Context, jobs []job, candidate state.Slot) error {
-	if !slices.ContainsFunc(jobs, func(j job) bool { return j.raises(candidate) }) {
+	if !slices.ContainsFunc(jobs, func(j job) bool { return j.failed == nil && j.raises() }) {
 		return nil
 	}
 	units, err := r.In.Capacity(ctx)
@@ -102,10 +104,18 @@ func (r *Router) carries(ctx context.Context, jobs []job, candidate state.Slot) 
 	return nil
 }
 
-// raises reports whether the part gives a slot a larger share than it has.
-func (j *job) raises(slot state.Slot) bool {
+// raises reports whether the candidate is to get a larger share than it has.
+func (j *job) raises() bool {
 	want := j.want.Weights
-	return slot != "" && !j.failed && 100*want[string(slot)]/(want["a"]+want["b"]) > j.found.Split.Shares()[slot]
+	return j.slot != "" && !j.done() && 100*want[string(j.slot)]/(want["a"]+want["b"]) > j.found.Split.Lowest(j.slot)
+}
+
+// gone is the candidate if it is to get nothing, else "".
+func (j *job) gone() state.Slot {
+	if j.want.Weights[string(j.slot)] == 0 {
+		return j.slot
+	}
+	return ""
 }
 
 // compare reads the part and finds out whether it may be written.
@@ -119,9 +129,10 @@ func (j *job) compare(ctx context.Context) (err error) {
 	return j.expected()
 }
 
-func (j *job) done() bool { return router.Same(j.found.Split.Weights(), j.want.Weights) }
+func (j *job) done() bool { return j.found.Split.Done(j.want.Weights, j.gone()) }
 
-// expected returns nil if the part is what the caller saw, or as wanted.
+// expected returns nil if the part is what the caller saw, or as wanted, and
+// its share may be raised if that is wanted.
 func (j *job) expected() error {
 	seen, foreign := j.found.Split.Weights(), j.found.Split.Foreign()
 	switch {
@@ -133,6 +144,9 @@ func (j *job) expected() error {
 		return j.drifted(seen)
 	case !router.Same(foreign, j.expect.Foreign):
 		return j.drifted(together(seen, foreign))
+	}
+	if unfit := j.found.Split.Unfit(); unfit != nil && j.raises() {
+		return &providers.Fault{Kind: providers.Invalid, Err: unfit, Hint: providers.HintOf(unfit)}
 	}
 	return nil
 }
@@ -159,31 +173,32 @@ func (j *job) drifted(seen map[string]float64) error {
 
 // write patches, and after a refusal reads again to learn which it was: the
 // weights changed (Conflict), something else did (once more), or nothing
-// (the API server refuses what the patch says).
-func (j *job) write(ctx context.Context) error {
+// (the API server refuses what the patch says). It says whether a patch of
+// this call did it.
+func (j *job) write(ctx context.Context) (sent bool, err error) {
 	for range tries {
 		if j.done() {
-			return nil
+			return false, nil
 		}
 		if err := j.expected(); err != nil {
-			return err
+			return false, err
 		}
-		patched, err := j.Client.Patch(ctx, j.found.Ref, j.found.Split.Write(j.want.Weights))
+		patched, err := j.Client.Patch(ctx, j.found.Ref, j.found.Split.Write(j.want.Weights, j.gone()))
 		if err == nil {
-			return j.verify(j.In.Parse(j.found.Ref, patched.Object))
+			return true, j.verify(j.In.Parse(j.found.Ref, patched.Object))
 		}
 		if !lostRace(err) {
-			return err
+			return false, err
 		}
 		before, refused := j.found, err
 		if j.found, err = j.look(ctx, j.want.ID); err != nil {
-			return err
+			return false, err
 		}
 		if providers.KindOf(refused) == providers.Invalid && j.found.Split.Same(before.Split) {
-			return refused
+			return false, refused
 		}
 	}
-	return busy()
+	return false, busy()
 }
 
 // verify looks at what the API server stored: an admission webhook may have
