@@ -153,8 +153,12 @@ func (c *call) during(ctx context.Context, long func(context.Context) error) err
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	beating, quit := context.WithCancel(ctx)
-	doc, rollout, lease := *c.doc, *c.doc.Rollout, *c.doc.Lease
-	doc.Rollout, doc.Lease = &rollout, &lease
+	doc, lease := *c.doc, *c.doc.Lease
+	doc.Lease = &lease
+	if c.doc.Rollout != nil { // else it is Exclusive's
+		rollout := *c.doc.Rollout
+		doc.Rollout = &rollout
+	}
 	renewing := &call{session: &session{e: c.e, doc: &doc}, step: c.step}
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -165,7 +169,10 @@ func (c *call) during(ctx context.Context, long func(context.Context) error) err
 	err := long(ctx)
 	quit()
 	wg.Wait()
-	c.doc.Lease, c.doc.Rollout.Decisions = doc.Lease, rollout.Decisions
+	c.doc.Lease = doc.Lease
+	if c.doc.Rollout != nil {
+		c.doc.Rollout.Decisions = doc.Rollout.Decisions
+	}
 	if cause := context.Cause(ctx); errors.Is(cause, errStale) || errors.Is(cause, errLeaseLost) {
 		return cause
 	}

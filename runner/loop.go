@@ -96,7 +96,7 @@ func (e *Engine) servesAlready(ctx context.Context, version string) (Outcome, er
 }
 
 // AtStable reads the router: Complete when every part gives the serving slot
-// everything and that is in force, PausedNow when somebody has set something
+// everything, nothing else gets traffic and that is in force, PausedNow when somebody has set something
 // else, an UnsureError when it cannot be seen.
 func (e *Engine) AtStable(ctx context.Context) (Outcome, error) {
 	s, err := e.open(ctx)
@@ -112,14 +112,14 @@ func (e *Engine) AtStable(ctx context.Context) (Outcome, error) {
 		if err != nil {
 			return Outcome{}, &UnsureError{Err: err}
 		}
-		if other := slot.Other(); seen.Share(other) > 0 || seen.Share(slot) == 0 {
+		if found := astray(seen, slot); found != "" {
 			return Outcome{
 				Result:  PausedNow,
-				Message: fmt.Sprintf("slot %s is recorded as serving, but the router gives slot %s %v %%", slot, other, seen.Share(other)),
+				Message: fmt.Sprintf("slot %s is recorded as serving, but %s", slot, found),
 				Remedy:  wayBack(s.doc.Rollout, version, slot),
 			}, nil
 		}
-		if ok, err := c.settled(ctx, seen.Weights(), nil); err != nil || !ok {
+		if ok, err := c.settledWith(ctx, seen.Weights(), nil); err != nil || !ok {
 			return Outcome{}, &UnsureError{Err: fmt.Errorf("the router's weights are not seen in force: %w", orNotYet(err))}
 		}
 	}

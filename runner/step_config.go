@@ -80,10 +80,15 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 	return result{}, nil
 }
 
-// planAny plans a share before a slot is claimed; either slot will do.
+// planAny plans a share before a slot is claimed, for the one that does not
+// serve.
 func (c *call) planAny(share float64, seen router.Reading) (any, float64, error) {
 	if p, ok := c.router().(router.Planner); ok {
-		w, got, err := p.Plan("b", share, c.cfg.Tolerance(share), seen)
+		free := state.SlotA
+		if serving, _ := whoServes(seen); serving != "" {
+			free = serving.Other()
+		}
+		w, got, err := p.Plan(free, share, c.cfg.Tolerance(share), seen)
 		return w, got, err
 	}
 	return nil, share, nil

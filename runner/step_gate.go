@@ -14,6 +14,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/metric"
+	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/runner/gate"
 	"github.com/manent/action/runner/plan"
@@ -58,7 +59,13 @@ func (c *call) reading(ctx context.Context, clock gate.Clock) (gate.Outcome, gat
 	if err != nil {
 		return none, gate.Record{}, result{}, err // whatever the router says about itself, it says nothing about the candidate
 	}
-	if res, paused := c.checkDrift(seen, nil); paused {
+	res, paused := c.checkDrift(seen, nil)
+	if !paused {
+		if res, err = c.inForce(ctx, seen); err != nil {
+			return none, gate.Record{}, result{}, err
+		}
+	}
+	if res.state == isPaused {
 		stage.Count++
 		c.note(stage, state.Reading{N: stage.Count, At: c.now, Verdict: string(gate.Void), Reason: res.message})
 		return none, gate.Record{}, res, nil
@@ -72,6 +79,32 @@ func (c *call) reading(ctx context.Context, clock gate.Clock) (gate.Outcome, gat
 		return none, rec, result{}, err
 	}
 	return out, rec, result{}, nil
+}
+
+// inForce pauses when weights that were seen in force are it no more: somebody
+// has moved traffic past the configuration. It says so when the candidate gets
+// more than it was given, since servers of stable are out of service.
+func (c *call) inForce(ctx context.Context, seen router.Reading) (result, error) {
+	pending := slices.IndexFunc(seen.Parts, func(p router.Part) bool { return p.Pending })
+	if pending >= 0 && c.cfg.Rollout.Traffic.OnDrift != "ignore" {
+		var receipt state.Receipt
+		if rec := c.doc.Rollout.Step(plan.Name{Kind: plan.Traffic, Pass: c.step.Pass, Share: c.step.Share}.String()); rec != nil {
+			receipt = rec.Receipt
+		}
+		ok, err := c.settledWith(ctx, c.pass.Weights, receipt)
+		if err != nil {
+			return result{}, fmt.Errorf("see weights in force: %w", err)
+		}
+		if !ok {
+			p := seen.Parts[pending]
+			return drifted(fmt.Sprintf("part %s has weights %v, and they are not in force any more: it gives slot %s %v %%", p.ID, p.Weights, c.candidate(), p.Shares[c.candidate()]), seen), nil
+		}
+	}
+	given := c.pass.Share
+	if got := seen.Share(c.candidate()); got > given+c.cfg.Tolerance(given) {
+		c.e.World.Say(fmt.Sprintf("slot %s gets %.4g %% of the traffic, %v %% were given to it: servers of slot %s are out of service", c.candidate(), got, given, c.stable()))
+	}
+	return result{}, nil
 }
 
 // judge asks metric systems and probes, and judges.

@@ -48,11 +48,8 @@ func (c *call) promote(ctx context.Context) error {
 	}
 	ctx, cancel := limit(ctx)
 	defer cancel()
-	rec := c.record()
-	slots, seen, receipt, err := p.Promote(ctx, c.pass.Slots, rec.Receipt)
-	if receipt != nil {
-		rec.Receipt = receipt
-	}
+	slots, seen, receipt, err := p.Promote(ctx, c.pass.Slots, c.record().Receipt)
+	c.keepReceipt(receipt)
 	if err != nil {
 		return fmt.Errorf("promote: %w", err)
 	}
@@ -99,7 +96,7 @@ func (c *call) serves(ctx context.Context) (result, error) {
 	if share := seen.Share(other); share > 0 {
 		return result{}, fmt.Errorf("the router gives slot %s %v %%, expected 0: version %s does not serve alone", other, share, c.doc.Rollout.Version)
 	}
-	ok, err := c.settled(ctx, c.pass.Weights, nil)
+	ok, err := c.settledWith(ctx, c.pass.Weights, nil)
 	if err != nil {
 		return orFailed(fmt.Errorf("see weights in force: %w", err))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/plan"
 	"github.com/manent/action/state"
@@ -22,7 +23,7 @@ func stepRevert(ctx context.Context, c *call) (result, error) {
 		return result{}, err
 	}
 	c.doc.Rollout.Return.Tries++
-	if reason, err := c.stableReady(ctx); err != nil || reason != "" {
+	if reason, err := c.restore(ctx); err != nil || reason != "" {
 		return c.stay(result{message: reason}, err)
 	}
 	slots := c.pass.Slots
@@ -63,9 +64,11 @@ func (c *call) bringBackAgain(ctx context.Context, slots state.Slots, wait time.
 	return c.bringBack(ctx)
 }
 
-// stableReady restores stable's capacity before its weight. A scaler that does
-// not answer keeps nobody on a bad version: whether stable is ready decides.
-func (c *call) stableReady(ctx context.Context) (reason string, err error) {
+// restore brings stable's capacity back before its weight, and returns why the
+// weight has to wait. A scaler that does not answer, a slot of which nobody
+// can say whether it is ready, and one that serves and is not wholly ready
+// after pollLimit keep nobody on a bad version.
+func (c *call) restore(ctx context.Context) (reason string, err error) {
 	b, stable := c.bundle(), c.callFor(c.stable())
 	if b.Scaler != nil {
 		one, cancel := limit(ctx)
@@ -77,15 +80,40 @@ func (c *call) stableReady(ctx context.Context) (reason string, err error) {
 	if b.Ready == nil {
 		return "", nil
 	}
-	ok, err := c.poll(ctx, func(ctx context.Context) (bool, error) {
-		yes, why, err := b.Ready.Ready(ctx, stable, 100)
-		reason = why
-		return yes, err
+	var unknown error
+	ok, err := c.poll(ctx, func(ctx context.Context) (yes bool, err error) {
+		yes, reason, unknown = b.Ready.Ready(ctx, stable, 100)
+		return yes || unknown != nil, nil
 	})
-	if err == nil && ok {
+	reason = fmt.Sprintf("slot %s is not ready: %s", c.stable(), reason)
+	switch {
+	case err != nil || ctx.Err() != nil:
+		return "", errors.Join(err, ctx.Err())
+	case unknown != nil:
+		reason = fmt.Sprintf("whether slot %s is ready cannot be told: %v", c.stable(), unknown)
+	case ok:
 		return "", nil
+	case c.e.World.Now().Sub(c.record().Began) < pollLimit || !c.partlyServes(ctx, stable):
+		return reason, nil
 	}
-	return fmt.Sprintf("slot %s is not ready: %s", c.stable(), reason), err
+	c.e.World.Say(reason + "; its weight is written all the same")
+	return "", nil
+}
+
+// partlyServes reports whether stable serves some traffic now, or could: a
+// slot in which nothing is ready is no way out of a bad version.
+func (c *call) partlyServes(ctx context.Context, stable plugin.Call) bool {
+	if seen, err := c.readParts(ctx); err == nil {
+		for _, p := range seen.Parts {
+			if p.Err == nil && hasCapacity(p, stable.Slot) && (p.Shares[stable.Slot] > 0 || p.Units[stable.Slot] > 0) {
+				return true
+			}
+		}
+	}
+	one, cancel := limit(ctx)
+	defer cancel()
+	some, _, err := c.bundle().Ready.Ready(one, stable, 1)
+	return err == nil && some
 }
 
 // stay keeps the rollout returning: traffic may still reach the candidate.
@@ -102,7 +130,8 @@ func (c *call) stay(res result, err error) (result, error) {
 }
 
 // allBack writes stable's weights part by part, so that one that cannot be
-// reached keeps no other one, and proves them.
+// reached keeps no other one, then sees each in force, also one that held them
+// already: accepted is not in force. At last it proves them all.
 func (c *call) allBack(ctx context.Context) ([]state.PartWeights, error) {
 	seen, err := c.readParts(ctx)
 	if err != nil {
@@ -112,21 +141,34 @@ func (c *call) allBack(ctx context.Context) ([]state.PartWeights, error) {
 	if err != nil {
 		return nil, err
 	}
-	var failed []error
-	for _, p := range seen.Parts {
-		if p.Err != nil {
-			failed = append(failed, fmt.Errorf("part %s: %w", p.ID, p.Err))
-			continue
-		}
+	failed := make([]error, len(seen.Parts))
+	for i, p := range seen.Parts {
 		to, _ := router.Find(want, p.ID)
-		if err := c.partBack(ctx, p, state.PartWeights{ID: p.ID, Weights: to}); err != nil {
-			failed = append(failed, fmt.Errorf("part %s: %w", p.ID, err))
+		if failed[i] = p.Err; p.Err == nil {
+			failed[i] = c.partBack(ctx, p, state.PartWeights{ID: p.ID, Weights: to})
 		}
 	}
-	if len(failed) > 0 {
-		return nil, errors.Join(failed...)
+	for i, p := range seen.Parts {
+		if failed[i] == nil {
+			to, _ := router.Find(want, p.ID)
+			failed[i] = c.backInForce(ctx, state.PartWeights{ID: p.ID, Weights: to})
+		}
+		if failed[i] != nil {
+			failed[i] = fmt.Errorf("part %s: %w", p.ID, failed[i])
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
 	}
 	return c.confirm(ctx, want)
+}
+
+func (c *call) backInForce(ctx context.Context, to state.PartWeights) error {
+	ok, err := c.settled(ctx, []state.PartWeights{to})
+	if err == nil && !ok {
+		err = errors.New("written, not yet in force")
+	}
+	return err
 }
 
 // reachable is a reading without the parts that cannot be read.
@@ -135,22 +177,15 @@ func reachable(seen router.Reading) router.Reading {
 	return seen
 }
 
-// partBack writes one part and sees it in force, also when it holds what is
-// wanted already: accepted is not in force. Somebody who writes at the same
-// time makes a conflict: the part is read again and written over what is there.
+// partBack writes one part. Somebody who writes at the same time makes a
+// conflict: the part is read again and written over what is there.
 func (c *call) partBack(ctx context.Context, p router.Part, to state.PartWeights) error {
 	for tries := 0; ; tries++ {
 		one, cancel := limit(ctx)
 		receipt, err := c.router().Write(one, c.pass.Slots, []state.PartWeights{to}, router.Reading{Parts: []router.Part{p}})
 		cancel()
-		if err == nil {
-			ok, err := c.settled(ctx, []state.PartWeights{to}, receipt)
-			if err == nil && !ok {
-				err = errors.New("written, not yet in force")
-			}
-			return err
-		}
-		if tries == 3 {
+		c.keepReceipt(receipt)
+		if err == nil || tries == 3 {
 			return err
 		}
 		seen, readErr := c.readParts(ctx)
@@ -165,7 +200,8 @@ func (c *call) partBack(ctx context.Context, p router.Part, to state.PartWeights
 	}
 }
 
-// confirm reads the router: every part must show what was wanted.
+// confirm reads the router: every part must show what was wanted, and nothing
+// but stable may get traffic.
 func (c *call) confirm(ctx context.Context, want []state.PartWeights) ([]state.PartWeights, error) {
 	seen, err := c.read(ctx)
 	if err != nil {
@@ -174,7 +210,23 @@ func (c *call) confirm(ctx context.Context, want []state.PartWeights) ([]state.P
 	if !router.SameParts(seen.Weights(), want) {
 		return nil, fmt.Errorf("the router shows %v, expected %v", weightsIn(seen.Weights()), weightsIn(want))
 	}
+	if found := astray(seen, c.stable()); found != "" && c.cfg.Rollout.Traffic.OnDrift != "ignore" {
+		return nil, errors.New(found)
+	}
 	return want, nil
+}
+
+// astray says what of the traffic does not reach the slot, "" when all does.
+func astray(seen router.Reading, slot state.Slot) string {
+	for _, p := range seen.Parts {
+		if len(p.Foreign) > 0 {
+			return fmt.Sprintf("part %s gives traffic to entries that are in no slot, with weight %v", p.ID, p.Foreign)
+		}
+		if share := p.Shares[slot]; share < 100-1e-6 {
+			return fmt.Sprintf("part %s gives slot %s %v %% of the traffic, expected 100", p.ID, slot, share)
+		}
+	}
+	return ""
 }
 
 func (c *call) testersOff(ctx context.Context) error {
@@ -192,11 +244,8 @@ func (c *call) unpromote(ctx context.Context) error {
 	}
 	ctx, cancel := limit(ctx)
 	defer cancel()
-	rec := c.record()
-	slots, _, receipt, err := p.Unpromote(ctx, c.pass.Slots, rec.Receipt)
-	if receipt != nil {
-		rec.Receipt = receipt
-	}
+	slots, _, receipt, err := p.Unpromote(ctx, c.pass.Slots, c.record().Receipt)
+	c.keepReceipt(receipt)
 	if err != nil {
 		return fmt.Errorf("undo promote: %w", err)
 	}

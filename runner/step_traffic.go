@@ -59,16 +59,14 @@ func (c *call) setShare(ctx context.Context, seen router.Reading, intent *state.
 	one, cancel := limit(ctx)
 	receipt, err := c.router().Write(one, c.pass.Slots, intent.To, seen)
 	cancel()
-	if receipt != nil {
-		c.record().Receipt = receipt
-	}
+	c.keepReceipt(receipt)
 	if providers.IsConflict(err) {
 		return c.conflict(ctx, intent, err)
 	}
 	if err != nil {
 		return orFailed(fmt.Errorf("write weights: %w", err))
 	}
-	ok, err := c.settled(ctx, intent.To, receipt)
+	ok, err := c.settled(ctx, intent.To)
 	if err != nil {
 		return orFailed(fmt.Errorf("see weights in force: %w", err))
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -119,11 +120,29 @@ func (c *call) planShare(share float64, seen router.Reading) ([]state.PartWeight
 	return router.Percent(slot, share, 0.01, c.cfg.Tolerance(share), seen)
 }
 
-// settled waits until weights are in force at the data plane.
-func (c *call) settled(ctx context.Context, want []state.PartWeights, receipt state.Receipt) (bool, error) {
+// settled waits until weights that the step wrote are in force at the data
+// plane.
+func (c *call) settled(ctx context.Context, want []state.PartWeights) (bool, error) {
+	return c.settledWith(ctx, want, c.record().Receipt)
+}
+
+func (c *call) settledWith(ctx context.Context, want []state.PartWeights, receipt state.Receipt) (bool, error) {
 	return c.poll(ctx, func(ctx context.Context) (bool, error) {
 		return c.router().Settled(ctx, want, receipt)
 	})
+}
+
+// keepReceipt adds to what the step knows of its writes: a write that found
+// everything done already says nothing of the one that did it.
+func (c *call) keepReceipt(receipt state.Receipt) {
+	if len(receipt) == 0 {
+		return
+	}
+	rec := c.record()
+	if rec.Receipt == nil {
+		rec.Receipt = state.Receipt{}
+	}
+	maps.Copy(rec.Receipt, receipt)
 }
 
 // later is when to come back for something that is not ready.

@@ -321,7 +321,8 @@ func (m *Memory) SetShare(part int, share float64) {
 	m.setLocked(part, map[string]float64{"a": 100 - share, "b": share}, "foreign")
 }
 
-// SetUnowned puts an entry with weight into a part that is not the router's.
+// SetUnowned puts an entry with weight into a part that is not the router's;
+// weight 0 takes it away.
 func (m *Memory) SetUnowned(part int, name string, weight float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -331,6 +332,9 @@ func (m *Memory) SetUnowned(part int, name string, weight float64) {
 		p.unowned = map[string]float64{}
 	}
 	p.unowned[name] = weight
+	if weight == 0 {
+		delete(p.unowned, name)
+	}
 	p.revision++
 	m.recordLocked(part, "foreign")
 }
