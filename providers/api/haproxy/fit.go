@@ -1,8 +1,8 @@
 package haproxy
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -18,30 +18,27 @@ type Use struct {
 }
 
 // Unfit says why a backend cannot be used so, nil when it can: a server is
-// missing, weights do not count, or clients stay where they are.
-func (i Instance) Unfit(ctx context.Context, use Use, b Backend, c Configuration, running map[string]Running) (problem, err error) {
+// missing, weights do not count, clients stay where they are, or nobody could
+// see whether it is so.
+func (i Instance) Unfit(use Use, s Seen) error {
 	for _, name := range use.Servers {
-		if problem := i.UnfitServer(use, name, c, running); problem != nil {
-			return problem, nil
+		if problem := i.UnfitServer(use, name, s.Configuration, s.Running); problem != nil {
+			return problem
 		}
 	}
-	var algorithm string
-	if b.Balance != nil {
-		algorithm = b.Balance.Algorithm
-	} else if algorithm, err = i.Algorithm(ctx); err != nil {
-		return nil, err
+	if s.Dark != nil {
+		return s.Dark
 	}
-	if why, remedy := b.IgnoresWeights(algorithm); why != "" {
-		return unfit(providers.Invalid, remedy, "%s", why), nil
+	if s.doubt != nil {
+		return s.doubt
 	}
-	if algorithm == "leastconn" {
+	if why, remedy := s.backend.IgnoresWeights(s.algorithm); why != "" {
+		return unfit(providers.Invalid, remedy, "%s", why)
+	}
+	if s.algorithm == "leastconn" {
 		use.Warn("%s: balance leastconn: shares are those of connections under load, and inexact with few", i.ID)
 	}
-	rules, err := i.StickRules(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return i.unfitSticky(use, b, rules), nil
+	return i.unfitSticky(use, s.backend, s.rules)
 }
 
 // UnfitServer says what is wrong with one server.
@@ -91,23 +88,31 @@ func unfit(kind providers.Kind, hint, format string, args ...any) error {
 }
 
 // Serving are the servers that get traffic or would with weight, by the weight
-// in force; where running is nil, those configured by their weights.
+// in force; where running is nil, those configured by their weights. Backups
+// are among them when no other server has any (HAProxy's configuration manual,
+// server backup).
 func (c Configuration) Serving(running map[string]Running) map[string]int {
-	out := map[string]int{}
+	out, backups, total := map[string]int{}, map[string]int{}, 0
+	add := func(name string, weight int) {
+		if c.Servers[name].Backup {
+			backups[name] = weight
+			return
+		}
+		out[name] = weight
+		total += weight
+	}
 	for name, r := range running {
 		if r.Up() {
-			out[name] = r.Weight
+			add(name, r.Weight)
 		}
 	}
 	if running == nil {
 		for name, w := range c.Weights {
-			out[name] = w
+			add(name, w)
 		}
 	}
-	for name := range out {
-		if c.Servers[name].Backup {
-			delete(out, name)
-		}
+	if total == 0 {
+		maps.Copy(out, backups)
 	}
 	return out
 }

@@ -11,7 +11,6 @@ package haproxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -113,7 +112,7 @@ func (c *Client) StickRules(ctx context.Context) ([]string, error) {
 func (c *Client) SetWeight(ctx context.Context, s Server, weight int, version int64) (reload string, err error) {
 	path, query := c.of("configuration", "servers")
 	query.Set("version", strconv.FormatInt(version, 10))
-	resp, err := c.http.Send(ctx, httpx.Request{
+	resp, err := c.send(ctx, httpx.Request{
 		Method: http.MethodPut, URL: c.url(path+"/"+url.PathEscape(s.Name), query), Body: s.with(weight),
 		Op: fmt.Sprintf("set weight %d of server %s/%s", weight, c.backend, s.Name), Retry: httpx.RetryNever,
 	})
@@ -139,15 +138,21 @@ func (c *Client) Reload(ctx context.Context, id string) (Reload, error) {
 // answers 404 when it has lost HAProxy's socket, NotFound does not exist here:
 // it is Unavailable.
 func (c *Client) Running(ctx context.Context) (map[string]Running, error) {
-	var list []Running
 	op := "read the running servers of backend " + c.backend
-	path, query := c.of("runtime", "servers")
-	if err := c.get(ctx, op, path, query, &list); err != nil {
-		return nil, lostSocket(err)
+	var list []Running
+	var stats []stat
+	var listErr, statsErr error
+	together(func() {
+		path, query := c.of("runtime", "servers")
+		listErr = c.get(ctx, op, path, query, &list)
+	}, func() {
+		stats, statsErr = c.stats(ctx, url.Values{"type": {"server"}, "parent": {c.backend}})
+	})
+	if listErr != nil {
+		return nil, lostSocket(listErr)
 	}
-	stats, err := c.stats(ctx, url.Values{"type": {"server"}, "parent": {c.backend}})
-	if err != nil {
-		return nil, err
+	if statsErr != nil {
+		return nil, statsErr
 	}
 	out := make(map[string]Running, len(list))
 	for _, r := range list {
@@ -203,15 +208,6 @@ func (c *Client) stats(ctx context.Context, query url.Values) ([]stat, error) {
 	return all[0].Stats, nil
 }
 
-// lostSocket is what a failure of anything about the running HAProxy is.
-func lostSocket(err error) error {
-	if providers.KindOf(err) != providers.NotFound && providers.KindOf(err) != providers.Unavailable {
-		return err
-	}
-	return &providers.Fault{Kind: providers.Unavailable, Err: err,
-		Hint: "the Data Plane API does not reach HAProxy's stats socket: see its log and its haproxy settings, and restart it"}
-}
-
 // of is the path and the query of something below the backend.
 func (c *Client) of(area, what string) (string, url.Values) {
 	if c.version == V2 {
@@ -226,31 +222,4 @@ func (c *Client) url(path string, query url.Values) string {
 		at += "?" + query.Encode()
 	}
 	return at
-}
-
-func (c *Client) get(ctx context.Context, op, path string, query url.Values, into any) error {
-	_, err := c.http.Send(ctx, httpx.Request{Method: http.MethodGet, URL: c.url(path, query), Into: into, Op: op})
-	return err
-}
-
-// configured reads an object of the configuration, which version 2 wraps.
-func (c *Client) configured(ctx context.Context, op, path string, query url.Values, into any) error {
-	if c.version == V3 {
-		return c.get(ctx, op, path, query, into)
-	}
-	var wrapped struct {
-		Data json.RawMessage `json:"data"`
-	}
-	if err := c.get(ctx, op, path, query, &wrapped); err != nil {
-		return err
-	}
-	if len(wrapped.Data) == 0 || json.Unmarshal(wrapped.Data, into) != nil {
-		return c.http.Unexpected(op, "no data")
-	}
-	return nil
-}
-
-// hint says what to do about an error.
-func (c *Client) hint(err error, hint string) error {
-	return &providers.Fault{Kind: providers.KindOf(err), Err: err, Hint: hint}
 }

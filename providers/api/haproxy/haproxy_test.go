@@ -55,7 +55,7 @@ func TestVersions(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			api, memory := haproxytest.InMemory(t, version, configuration)
 			ctx, c := login(t), connect(t, api.URL, version)
-			now, err := c.Configuration(ctx)
+			now, err := c.Configuration(ctx, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +129,7 @@ func TestUnexpectedAnswers(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			c := connect(t, server.URL, V3)
-			_, err := c.Configuration(login(t))
+			_, err := c.Configuration(login(t), 0)
 			if err == nil {
 				_, err = c.Running(login(t))
 			}

@@ -22,7 +22,7 @@ type Instance struct {
 // one: a URL that shows a password, plain http to another machine, one that is
 // there twice. Calls need a context made by Login.
 func Connect(options httpx.Options, urls []string, allowHTTP bool, version, backend string) ([]Instance, error) {
-	options.Auth = authenticate
+	options.Auth, options.NoRedirects = authenticate, true
 	var out []Instance
 	for _, raw := range urls {
 		u, err := providers.CheckURL(raw, allowHTTP)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,40 +13,53 @@ import (
 
 // Configuration is what a backend's servers are set up as.
 type Configuration struct {
-	Version int64 // read before the rest
+	Version int64 // not newer than the rest; 0 where it was not asked for
 	Servers map[string]Server
 	Weights map[string]int // of all of them
 }
 
-// Configuration reads the servers and their weights. Where one has none of its
-// own, that of the backend's default-server counts, else 1.
-func (c *Client) Configuration(ctx context.Context) (Configuration, error) {
-	out := Configuration{Servers: map[string]Server{}, Weights: map[string]int{}}
-	var err error
-	if out.Version, err = c.Version(ctx); err != nil {
-		return out, err
+// Configuration reads the servers and their weights, on top of a version that
+// was read before, 0 to read it.
+func (c *Client) Configuration(ctx context.Context, version int64) (Configuration, error) {
+	if version == 0 {
+		var err error
+		if version, err = c.Version(ctx); err != nil {
+			return Configuration{}, err
+		}
 	}
+	out, err := c.Configured(ctx)
+	out.Version = version
+	return out, err
+}
+
+// Configured is a Configuration without its version, enough to compare with.
+func (c *Client) Configured(ctx context.Context) (Configuration, error) {
 	list, err := c.Servers(ctx)
-	if err != nil {
-		return out, err
+	var b Backend
+	if err == nil && lacksWeight(list) {
+		b, err = c.Backend(ctx)
 	}
-	usual := -1
+	if err != nil {
+		return Configuration{}, err
+	}
+	return b.configuration(list), nil
+}
+
+func lacksWeight(list []Server) bool {
+	return slices.ContainsFunc(list, func(s Server) bool { return s.Weight == nil })
+}
+
+// configuration: where a server has no weight of its own, that of the
+// backend's default-server counts, else 1.
+func (b Backend) configuration(list []Server) Configuration {
+	out := Configuration{Servers: map[string]Server{}, Weights: map[string]int{}}
 	for _, s := range list {
 		out.Servers[s.Name] = s
-		if s.Weight != nil {
+		if out.Weights[s.Name] = b.usualWeight(); s.Weight != nil {
 			out.Weights[s.Name] = *s.Weight
-			continue
 		}
-		if usual < 0 {
-			b, err := c.Backend(ctx)
-			if err != nil {
-				return out, err
-			}
-			usual = b.usualWeight()
-		}
-		out.Weights[s.Name] = usual
 	}
-	return out, nil
+	return out
 }
 
 func (b Backend) usualWeight() int {
@@ -121,21 +133,46 @@ func (c *Client) Reloaded(ctx context.Context, id string) (bool, error) {
 // Up says whether a server takes traffic when it has weight.
 func (r Running) Up() bool { return r.State == "up" && r.Admin == "ready" }
 
-// InForce returns why these weights are not those that HAProxy runs with, ""
-// if they are. One that is out of service gets nothing whatever its weight.
-func InForce(want map[string]int, running map[string]Running) string {
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		r, ok := running[name]
+// InForce returns why the configured weights of these servers are not those
+// that HAProxy runs with, "" if they are. One that is out of service gets
+// nothing whatever its weight; one that runs and is in no configuration is to
+// get nothing.
+func (c Configuration) InForce(names []string, running map[string]Running) string {
+	for _, name := range names {
+		want, configured := c.Weights[name]
+		r, runs := running[name]
 		switch {
-		case !ok:
+		case !configured && (!runs || !r.Up() || r.Weight == 0):
+		case !configured:
+			return fmt.Sprintf("server %s is not in the configuration, HAProxy runs it with weight %d", name, r.Weight)
+		case !runs:
 			return fmt.Sprintf("server %s does not run", name)
-		case r.User != nil && *r.User != want[name]:
-			return fmt.Sprintf("server %s has weight %d, HAProxy runs it with %d", name, want[name], *r.User)
-		case r.Up() && r.Weight != want[name]:
-			return fmt.Sprintf("server %s has weight %d, HAProxy gives it traffic by %d", name, want[name], r.Weight)
+		case r.User != nil && *r.User != want:
+			return fmt.Sprintf("server %s has weight %d, HAProxy runs it with %d", name, want, *r.User)
+		case r.Up() && r.Weight != want:
+			return fmt.Sprintf("server %s has weight %d, HAProxy gives it traffic by %d", name, want, r.Weight)
 		}
 	}
 	return ""
+}
+
+// SetAtRunTime are the weights that servers run with although others are
+// configured, and neither an agent nor slowstart can be why: somebody set them
+// at the stats socket, or HAProxy has yet to load its file.
+func (c Configuration) SetAtRunTime(names []string, running map[string]Running) map[string]int {
+	out := map[string]int{}
+	for _, name := range names {
+		s, configured := c.Servers[name]
+		r, runs := running[name]
+		switch {
+		case !configured || !runs:
+		case r.User != nil && *r.User != c.Weights[name]:
+			out[name] = *r.User
+		case r.User == nil && r.Up() && r.Weight != c.Weights[name] && !s.AgentCheck && !s.SlowStart:
+			out[name] = r.Weight
+		}
+	}
+	return out
 }
 
 // IgnoresWeights says why an algorithm splits traffic without the weights, or

@@ -13,7 +13,7 @@ package haproxy
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -79,15 +79,13 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 		return router.Reading{}, err
 	}
 	reading := router.Reading{Parts: make([]router.Part, len(r.instances))}
-	var all sync.WaitGroup
-	for k, i := range r.instances {
-		all.Go(func() {
-			part, err := instance{r, i}.read(ctx)
-			part.Err = router.Named(name, "read on "+i.ID, err)
-			reading.Parts[k] = part
-		})
-	}
-	all.Wait()
+	router.Each(len(r.instances), func(k int) error {
+		i := r.instances[k]
+		part, err := instance{r, i}.read(ctx)
+		part.Err = router.Named(name, "read on "+i.ID, err)
+		reading.Parts[k] = part
+		return nil
+	})
 	return reading, nil
 }
 
@@ -114,17 +112,16 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 	if err != nil {
 		return false, err
 	}
-	for _, w := range want {
-		i, err := r.on(w.ID)
-		if err != nil {
-			return false, router.Named(name, "prove", err)
+	in := make([]bool, len(want))
+	problems := router.Each(len(want), func(k int) error {
+		id := want[k].ID
+		i, err := r.on(id)
+		if err == nil {
+			in[k], err = i.settled(ctx, want[k].Weights, receipt[id])
 		}
-		ok, err := i.settled(ctx, w.Weights, receipt[w.ID])
-		if err != nil || !ok {
-			return false, router.Named(name, "prove on "+w.ID, err)
-		}
-	}
-	return true, nil
+		return router.Named(name, "prove on "+id, err)
+	})
+	return !slices.Contains(in, false), router.Join(problems)
 }
 
 // Plan implements router.Planner.

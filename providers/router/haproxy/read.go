@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/haproxy"
@@ -28,42 +29,60 @@ func (r *Router) ours(c haproxy.Configuration) map[string]float64 {
 	return out
 }
 
-// read reports one part. What keeps it from being used, but not from being
-// read, is in Unfit.
+// read reports one part. Only where the configured weights cannot be known it
+// is an error; what else keeps it from being used is in Unfit.
 func (i instance) read(ctx context.Context) (router.Part, error) {
 	part := router.Part{PartWeights: state.PartWeights{ID: i.ID}}
-	c, err := i.Configuration(ctx)
+	s, err := i.Look(ctx)
 	if err != nil {
 		return part, err
 	}
-	backend, err := i.Backend(ctx)
-	if err != nil {
-		return part, err
+	part.Weights, part.Unfit = i.ours(s.Configuration), i.Unfit(i.use(), s)
+	if s.Version > 0 {
+		part.Revision = fmt.Sprint(s.Version)
 	}
-	running, err := i.Running(ctx)
-	if err == nil {
-		part.Unfit, err = i.Unfit(ctx, i.use(), backend, c, running)
-	}
-	switch {
-	case err == nil:
-		part.Pending = i.notInForce(c, running) != ""
-	case providers.KindOf(err) == providers.Unavailable:
-		part.Unfit, part.Pending, running = err, true, nil
-	default:
-		return part, err
-	}
-	part.Weights, part.Revision = i.ours(c), fmt.Sprint(c.Version)
-	i.share(&part, c, running)
+	part.Pending = s.Dark != nil || s.InForce(i.names(), s.Running) != ""
+	i.share(&part, s.Configuration, s.Running)
+	i.byHand(&part, s)
 	return part, nil
+}
+
+// byHand names the weights that somebody set at run time. Where that is within
+// the slot which has all the configured weight, a first share would undo it.
+func (i instance) byHand(part *router.Part, s haproxy.Seen) {
+	set := s.SetAtRunTime(i.names(), s.Running)
+	if len(set) == 0 {
+		return
+	}
+	var said []string
+	inSlot, total := map[state.Slot]bool{}, map[state.Slot]float64{}
+	for _, m := range i.members {
+		total[m.Slot] += part.Weights[m.Name]
+		if w, ok := set[m.Name]; ok {
+			said = append(said, fmt.Sprintf("%s with %d, configured %v", m.Name, w, part.Weights[m.Name]))
+			inSlot[m.Slot] = true
+		}
+	}
+	part.By = "somebody at the stats socket, or a file not loaded yet: HAProxy runs " + strings.Join(said, ", ")
+	for slot := range inSlot {
+		if total[slot.Other()] == 0 && part.Unfit == nil {
+			part.Unfit = &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("slot %s serves, and was last changed by %s", slot, part.By),
+				Hint: "a first share would undo that: set the weights back, reload HAProxy, or take the servers out of the targets for as long"}
+		}
+	}
+}
+
+func (i instance) names() []string {
+	out := make([]string, len(i.members))
+	for k, m := range i.members {
+		out[k] = m.Name
+	}
+	return out
 }
 
 // use is what is asked of the backend.
 func (i instance) use() haproxy.Use {
-	use := haproxy.Use{Keeps: i.settings.PinnedFor, Member: i.settings.Member, Warn: i.log.Once}
-	for _, m := range i.members {
-		use.Servers = append(use.Servers, m.Name)
-	}
-	return use
+	return haproxy.Use{Servers: i.names(), Keeps: i.settings.PinnedFor, Member: i.settings.Member, Warn: i.log.Once}
 }
 
 // share fills in who gets what: by the weights in force of the servers that
@@ -99,31 +118,32 @@ func (i instance) share(part *router.Part, c haproxy.Configuration, running map[
 	}
 }
 
-// notInForce is about our servers only.
-func (i instance) notInForce(c haproxy.Configuration, running map[string]haproxy.Running) string {
-	want := map[string]int{}
-	for name, w := range i.ours(c) {
-		want[name] = int(w)
-	}
-	return haproxy.InForce(want, running)
-}
-
 // settled takes one look.
 func (i instance) settled(ctx context.Context, want map[string]float64, reload string) (bool, error) {
-	c, err := i.Configuration(ctx)
-	if err != nil || !router.Same(i.ours(c), want) {
-		return false, err
-	}
-	if reload != "" {
-		if done, err := i.Reloaded(ctx, reload); err != nil || !done {
-			return false, err
+	var c haproxy.Configuration
+	var running map[string]haproxy.Running
+	done := true
+	problems := router.Each(3, func(k int) (err error) {
+		switch {
+		case k == 0:
+			c, err = i.Configured(ctx)
+		case k == 1 && reload != "":
+			done, err = i.Reloaded(ctx, reload)
+		case k == 2:
+			running, err = i.Running(ctx)
 		}
+		return err
+	})
+	if problems[0] != nil || !router.Same(i.ours(c), want) {
+		return false, problems[0]
 	}
-	running, err := i.Running(ctx)
-	if err != nil {
-		return false, err
+	if problems[1] != nil || !done {
+		return false, problems[1]
 	}
-	why := i.notInForce(c, running)
+	if problems[2] != nil {
+		return false, problems[2]
+	}
+	why := c.InForce(i.names(), running)
 	if why != "" {
 		i.log.Once("%s: not in force: %s; if that stays so, somebody set it at run time, an agent does, or slowstart has not ended", i.ID, why)
 	}

@@ -3,6 +3,8 @@ package haproxy
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/haproxy"
@@ -43,7 +45,7 @@ func (j job) ID() string { return j.instance.ID }
 
 // Compare implements router.Job.
 func (j job) Compare(ctx context.Context) error {
-	now, err := j.Configuration(ctx)
+	now, err := j.Configured(ctx)
 	if err == nil {
 		err = j.expected(now)
 	}
@@ -72,26 +74,57 @@ func (j job) Write(ctx context.Context) (string, error) {
 }
 
 // write compares again, as the configuration may have changed since, and
-// writes. When the API says that it has another version it does so once more:
-// it may be about something else.
+// writes: first on top of the version that the caller saw, which saves a call.
+// When the API says that it has another version it does so once more: it may be
+// about something else.
 func (j job) write(ctx context.Context) (reload string, err error) {
+	version := j.version()
 	for range tries {
-		now, err := j.Configuration(ctx)
+		now, running, err := j.look(ctx, version)
 		if err == nil {
 			err = j.expected(now)
 		}
 		if err != nil {
 			return reload, err
 		}
-		last, err := j.Apply(ctx, now, j.changes(now))
+		last, err := j.Apply(ctx, now, append(j.changes(now), j.again(now, running)...))
 		if last != "" {
 			reload = last
 		}
 		if !providers.IsConflict(err) {
 			return reload, err
 		}
+		version = 0
 	}
 	return reload, &providers.Fault{Kind: providers.Conflict, Err: fmt.Errorf("the configuration changed %d times between reading and writing, its weights did not", tries), Hint: "find out who keeps changing it, and try again"}
+}
+
+// version is that of the caller's reading, 0 when it is not known.
+func (j job) version() int64 {
+	if j.expect == nil {
+		return 0
+	}
+	v, _ := strconv.ParseInt(j.expect.Revision, 10, 64) // 0 where there is none
+	return v
+}
+
+// look reads the configuration and, for a return on an instance that runs with
+// something else, or may, what that is; nil where it cannot be seen.
+func (j job) look(ctx context.Context, version int64) (c haproxy.Configuration, running map[string]haproxy.Running, err error) {
+	problems := router.Each(2, func(k int) (err error) {
+		switch {
+		case k == 0:
+			c, err = j.Configuration(ctx, version)
+		case j.returns() && j.expect != nil && j.expect.Pending:
+			running, _ = j.Running(ctx) // a return does not need it
+		}
+		return err
+	})
+	return c, running, problems[0]
+}
+
+func (j job) returns() bool {
+	return !slices.ContainsFunc(j.members, func(m router.Member) bool { return m.Slot == j.slot && j.units[m.Name] > 0 })
 }
 
 func (j job) changes(now haproxy.Configuration) []haproxy.Change {
@@ -106,4 +139,29 @@ func (j job) changes(now haproxy.Configuration) []haproxy.Change {
 		out = append(out, haproxy.Change{Server: c.ID, Weight: c.To})
 	}
 	return out
+}
+
+// again brings weights into force that are configured as wanted, while somebody
+// set others at run time: HAProxy is told of changes only, so there are two, by
+// one and back. The candidate's come first.
+func (j job) again(now haproxy.Configuration, running map[string]haproxy.Running) []haproxy.Change {
+	set := now.SetAtRunTime(j.names(), running)
+	var ours, others []haproxy.Change
+	for _, m := range j.members {
+		want, wanted := j.units[m.Name]
+		if _, ok := set[m.Name]; !ok || !wanted || now.Weights[m.Name] != want {
+			continue
+		}
+		beside := want - 1
+		if want < 2 { // never 0 on the way
+			beside = want + 1
+		}
+		both := []haproxy.Change{{Server: m.Name, Weight: beside}, {Server: m.Name, Weight: want}}
+		if m.Slot == j.slot {
+			ours = append(ours, both...)
+		} else {
+			others = append(others, both...)
+		}
+	}
+	return append(ours, others...)
 }

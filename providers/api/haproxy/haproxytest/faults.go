@@ -20,6 +20,8 @@ const (
 	Late              // as Lost, but served when Land is called
 	Short             // served; the answer is cut off
 	Hang              // never answered, not served
+	Page              // answered 404 with a page, not served, as by a proxy in front
+	Away              // redirected to a login at the same host, likewise
 )
 
 // Call is what decides a fate.
@@ -108,6 +110,14 @@ func (f *faults) strike(w http.ResponseWriter, r *http.Request, write bool, serv
 	switch fate {
 	case Done:
 		serve(w, r)
+		return
+	case Page:
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<html><h1>404</h1>no such site</html>")
+		return
+	case Away:
+		http.Redirect(w, r, "/login", http.StatusFound)
 		return
 	case Mute:
 		serve(httptest.NewRecorder(), r)
