@@ -50,6 +50,11 @@ type Bundle struct {
 
 	RouterTraits router.Traits // of Router, with these settings
 
+	// Check looks, before a rollout begins, at what the plugin will need and a
+	// reading of the router does not show, without changing anything: an
+	// error says what is missing. May be nil.
+	Check func(ctx context.Context) error
+
 	// Findings is what doctor says beside its own checks; may be nil.
 	Findings func(ctx context.Context) []Finding
 }

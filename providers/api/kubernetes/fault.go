@@ -108,7 +108,8 @@ func hint(what call, code int, said string) string {
 	case code == http.StatusForbidden && what.verb != "" && !strings.Contains(said, "cannot "+what.verb):
 		return "an admission webhook or policy of the cluster refused it, not RBAC"
 	case code == http.StatusForbidden && what.verb != "":
-		return "allow it in RBAC: " + Rule(what.ref.Group, strings.Join(append([]string{what.ref.Resource}, what.sub...), "/"), what.verb) + scope(what.ref)
+		needs := Grant{Group: what.ref.Group, Resource: strings.Join(append([]string{what.ref.Resource}, what.sub...), "/"), Verbs: []string{what.verb}}
+		return "allow it in RBAC: " + needs.String() + scope(what.ref)
 	case code == http.StatusUnauthorized:
 		return "the cluster does not know these credentials: renew the token, or name another context"
 	}
@@ -120,11 +121,6 @@ func scope(r Ref) string {
 		return " in a ClusterRole"
 	}
 	return " in a Role of namespace " + r.Namespace
-}
-
-// Rule is a rule of a Role, on one line.
-func Rule(group, resource string, verbs ...string) string {
-	return fmt.Sprintf("{apiGroups: [%q], resources: [%q], verbs: [%s]}", group, resource, strings.Join(verbs, ", "))
 }
 
 func plain(err error) string {

@@ -412,32 +412,6 @@ func TestHostileState(t *testing.T) {
 	}
 }
 
-func TestFindings(t *testing.T) {
-	w := slotWorld(t)
-	w.Edit(routes+"api", "argocd-controller", func(o map[string]any) { setWeights(o, "rules", "backendRefs", 90, 10) })
-	got := w.bundle(t).Findings(t.Context())
-	if len(got) != 3 || got[0].Name != "rights" || got[1].Warn || !got[2].Warn {
-		t.Fatalf("%+v", got)
-	}
-	for _, rule := range []string{
-		`{apiGroups: ["gateway.networking.k8s.io"], resources: ["httproutes"], verbs: [get, patch], resourceNames: [web, api]}`,
-		`{apiGroups: [""], resources: ["configmaps"], verbs: [create, patch], resourceNames: [shop-config-a, shop-config-b]}`,
-		`{apiGroups: ["apps"], resources: ["deployments"], verbs: [get, create, patch], resourceNames: [shop-a, shop-b]}`,
-		`{apiGroups: ["apps"], resources: ["deployments/scale"], verbs: [patch], resourceNames: [shop-a, shop-b]}`,
-	} {
-		if !strings.Contains(got[0].Text, "\n  - "+rule) {
-			t.Errorf("lacks %s:\n%s", rule, got[0].Text)
-		}
-	}
-	if !strings.Contains(got[2].Text, "argocd-controller holds the rules of api") || !strings.Contains(got[2].Hint, "RespectIgnoreDifferences") {
-		t.Errorf("%+v", got[2])
-	}
-	w.add(t, "kind: [")
-	if got := w.bundle(t).Findings(t.Context()); providers.KindOf(got[0].Err) != providers.Invalid || got[0].Err == nil {
-		t.Errorf("%+v", got[0])
-	}
-}
-
 // TestIstioShares: the Service is made once, and no release changes it.
 func TestIstioShares(t *testing.T) {
 	w := istioWorld(t)

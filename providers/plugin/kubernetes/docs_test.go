@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/plugin/kubernetes/deploy"
 )
 
@@ -19,13 +20,13 @@ func TestDocs(t *testing.T) {
 		{Service: "shop", Namespace: "shop", HTTPRoutes: []string{"web"}},
 		{Service: "shop", Namespace: "shop", VirtualService: []string{"shop"}},
 	} {
-		rules := "rules:\n  - " + strings.Join(s.Role()["shop"], "\n  - ") + "\n```"
+		rules := "rules:\n  - " + strings.Join(api.Lines(s.Role()["shop"]), "\n  - ") + "\n```"
 		if !strings.Contains(string(page), rules) {
 			t.Errorf("docs/kubernetes.md lacks the rules\n%s", rules)
 		}
 	}
-	rules, _, err := slotWorld(t).bundle(t).Deployer.(*deploy.Deployer).Rules()
-	if text := "```yaml\n- " + strings.Join(rules, "\n- ") + "\n```"; err != nil || !strings.Contains(string(page), text) {
+	rules, _, err := slotWorld(t).bundle(t).Deployer.(*deploy.Deployer).Grants()
+	if text := "```yaml\n- " + strings.Join(api.Lines(rules), "\n- ") + "\n```"; err != nil || !strings.Contains(string(page), text) {
 		t.Errorf("docs/kubernetes.md lacks the rules (%v)\n%s", err, text)
 	}
 	for _, field := range Spec().Fields {

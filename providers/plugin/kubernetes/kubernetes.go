@@ -32,7 +32,7 @@ func build(env providers.Env, s Settings) (plugin.Bundle, error) {
 // assemble makes the plugin. Everything in it shares one client, which reads
 // the kubeconfig at its first call.
 func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundle, error) {
-	if err := s.check(); err != nil {
+	if err := s.valid(); err != nil {
 		return plugin.Bundle{}, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
 	log := env.Log
@@ -52,8 +52,9 @@ func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundl
 	if len(s.Manifests) > 0 {
 		bundle.Deployer, bundle.Ready, bundle.Scaler = d, d, d
 	}
+	bundle.Check = func(ctx context.Context) error { return s.check(ctx, client, d, log) }
 	bundle.Findings = func(ctx context.Context) []plugin.Finding {
-		return append([]plugin.Finding{s.rights(d)}, beside(ctx, route, bundle.RouterTraits.Notes)...)
+		return append([]plugin.Finding{s.rights(ctx, client, d)}, beside(ctx, route, bundle.RouterTraits.Notes)...)
 	}
 	return bundle, nil
 }

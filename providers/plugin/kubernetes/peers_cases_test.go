@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
 	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/router"
@@ -153,7 +154,7 @@ func TestPeersLeastRights(t *testing.T) {
 	both(t, func(t *testing.T, p *peer) {
 		r := p.router(t)
 		seen := look(t, r)
-		rules := settingsOf(t, p.settings).Role()[p.Name]
+		rules := api.Lines(settingsOf(t, p.settings).Role()[p.Name])
 		for i, rule := range rules {
 			without := append(append([]string{}, rules[:i]...), rules[i+1:]...)
 			p.Allow(without...)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/kubernetes/deploy"
@@ -46,11 +47,11 @@ func (p *slotPeer) bundle(t *testing.T) plugin.Bundle {
 // rules are all that manent asks for.
 func (p *slotPeer) rules(t *testing.T) []string {
 	t.Helper()
-	rules, namespace, err := p.bundle(t).Deployer.(*deploy.Deployer).Rules()
+	rules, namespace, err := p.bundle(t).Deployer.(*deploy.Deployer).Grants()
 	if err != nil || namespace != p.Name {
 		t.Fatalf("rules of namespace %s, %v", namespace, err)
 	}
-	return append(settingsOf(t, p.settings).Role()[p.Name], rules...)
+	return api.Lines(append(settingsOf(t, p.settings).Role()[p.Name], rules...))
 }
 
 func (p *slotPeer) get(t *testing.T, resource, name string) map[string]any {

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
 	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/router"
@@ -87,7 +88,7 @@ func newPeer(t *testing.T, settings map[string]any, routes []map[string]any, bes
 	settings["kubeconfig"] = kubetest.Kubeconfig(t, server.URL, kubetest.CI, kubetest.Authority(server))
 	var all []string
 	for _, rules := range settingsOf(t, settings).Role() {
-		all = append(all, rules...)
+		all = append(all, api.Lines(rules)...)
 	}
 	p.Allow(all...)
 	return p

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/providers/router/routertest"
@@ -119,7 +120,7 @@ func (e *edge) world(t *testing.T) *lane {
 	l.settings["kubeconfig"] = kubetest.Kubeconfig(t, e.cluster.URL, kubetest.CI, e.cluster.Authority)
 	var all []string
 	for _, rules := range settingsOf(t, l.settings).Role() {
-		all = append(all, rules...)
+		all = append(all, api.Lines(rules)...)
 	}
 	l.Allow(all...)
 	l.answers(t)

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
-	api "github.com/manent/action/providers/api/kubernetes"
-	"github.com/manent/action/providers/api/kubernetes/dialect"
 	"github.com/manent/action/providers/router"
 )
 
@@ -38,7 +35,7 @@ const longest = 9 * time.Minute
 // label is what the API server takes as a Service's name.
 var label = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 
-func (s Settings) check() error {
+func (s Settings) valid() error {
 	switch {
 	case !label.MatchString(s.Service) || len(s.Service) > 61:
 		return fmt.Errorf("service %q, expected the name of a Service of at most 61 letters, digits and dashes", s.Service)
@@ -75,33 +72,6 @@ func (s Settings) Traits() router.Traits {
 		return router.Traits{Unit: "weight, 100 together; 10000 for a share with decimals", Step: 0.01, Conditional: true, Testers: "header", Notes: gatewayNotes()}
 	}
 	return router.Traits{Unit: "weight, 100 together", Step: 1, Conditional: true, Testers: "header", Notes: istioNotes()}
-}
-
-// Role is what manent needs to be allowed, as rules of a Role for each
-// namespace ("" for the context's own).
-func (s Settings) Role() map[string][]string {
-	beside := s.RouteNamespace
-	if beside == "" {
-		beside = s.Namespace
-	}
-	named := func(group, resource string, names []string, verbs ...string) string {
-		return strings.TrimSuffix(api.Rule(group, resource, verbs...), "}") + fmt.Sprintf(", resourceNames: [%s]}", strings.Join(names, ", "))
-	}
-	out := map[string][]string{}
-	if len(s.HTTPRoutes) > 0 {
-		out[beside] = append(out[beside], named(dialect.GatewayGroup, "httproutes", s.HTTPRoutes, "get", "patch"))
-		out[s.Namespace] = append(out[s.Namespace],
-			named("", "services", []string{s.Service + "-a", s.Service + "-b"}, "get"),
-			api.Rule("discovery.k8s.io", "endpointslices", "list"))
-		return out
-	}
-	out[beside] = append(out[beside],
-		named(dialect.IstioGroup, "virtualservices", s.VirtualService, "get", "patch"),
-		named(dialect.IstioGroup, "destinationrules", []string{s.destinationRule()}, "get"))
-	out[s.Namespace] = append(out[s.Namespace],
-		named("", "services", []string{s.Service}, "get"),
-		api.Rule("", "pods", "list"))
-	return out
 }
 
 func (s Settings) destinationRule() string {

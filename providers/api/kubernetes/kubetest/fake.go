@@ -179,6 +179,8 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case where.resource == "":
 		f.discover(w, r)
 	case f.refusesVerb(w, where, where.verb(r)):
+	case where.resource == "selfsubjectaccessreviews":
+		f.review(w, r, body)
 	case strings.Contains(r.Header.Get("Content-Type"), "apply-patch"):
 		f.apply(w, r, where, body)
 	case r.Method == http.MethodGet && where.name == "":
@@ -214,6 +216,8 @@ func (p place) verb(r *http.Request) string {
 	switch {
 	case r.Method == http.MethodPatch:
 		return "patch"
+	case r.Method == http.MethodPost:
+		return "create"
 	case p.name == "":
 		return "list"
 	}

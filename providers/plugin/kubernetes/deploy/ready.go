@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/manifest"
 	"github.com/manent/action/providers/api/kubernetes/workload"
 	"github.com/manent/action/providers/plugin"
@@ -41,7 +42,7 @@ func (d *Deployer) Ready(ctx context.Context, call plugin.Call, share float64) (
 			return gone[i]
 		}
 	}
-	if err := together(looks...); err != nil {
+	if err := api.Together(looks...); err != nil {
 		return false, "", err
 	}
 	for i, w := range has.workloads {

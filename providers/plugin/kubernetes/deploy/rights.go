@@ -1,9 +1,7 @@
 package deploy
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/manifest"
@@ -11,10 +9,10 @@ import (
 	"github.com/manent/action/state"
 )
 
-// Rules are the rights that the deployer needs on the manifests' objects, as
+// Grants are the rights that the deployer needs on the manifests' objects, as
 // rules of a Role, and the namespace. Where names change with the version, a
 // rule is for all objects of its kind.
-func (d *Deployer) Rules() (rules []string, namespace string, err error) {
+func (d *Deployer) Grants() (grants []api.Grant, namespace string, err error) {
 	names, namespace, err := d.names("1")
 	if err != nil {
 		return nil, "", err
@@ -27,38 +25,30 @@ func (d *Deployer) Rules() (rules []string, namespace string, err error) {
 		if len(names[k.Name]) == 0 {
 			continue
 		}
-		only := ""
-		if slices.Equal(names[k.Name], others[k.Name]) {
-			only = fmt.Sprintf(", resourceNames: [%s]}", strings.Join(names[k.Name], ", "))
-		}
-		for _, needs := range d.needs(k) {
-			rule := api.Rule(k.Group, needs[0], needs[1:]...)
-			if only != "" {
-				rule = strings.TrimSuffix(rule, "}") + only
+		for _, g := range d.needs(k) {
+			if g.Group = k.Group; slices.Equal(names[k.Name], others[k.Name]) {
+				g.Names = names[k.Name]
 			}
-			rules = append(rules, rule)
+			grants = append(grants, g)
 		}
 	}
 	for _, kind := range []string{scalerKind, "Deployment", "StatefulSet"} { // of a former release
 		k, _ := manifest.KindOf(kind)
-		rules = append(rules, api.Rule(k.Group, k.Resource, "list"))
+		grants = append(grants, api.Grant{Group: k.Group, Resource: k.Resource, Verbs: []string{"list"}})
 	}
-	return append(rules, api.Rule("", "pods", "list")), namespace, nil
+	return append(grants, api.Grant{Resource: "pods", Verbs: []string{"list"}, Spare: true}), namespace, nil
 }
 
-// needs are resources with the verbs for them.
-func (d *Deployer) needs(k manifest.Kind) [][]string {
-	switch k.Name {
-	case "Deployment", "StatefulSet":
-		return [][]string{{k.Resource, "get", "create", "patch"}, {k.Resource + "/scale", "patch"}}
-	case scalerKind:
-		return [][]string{{k.Resource, "get", "create", "patch"}}
-	case "Service":
-		if d.Shared {
-			return [][]string{{k.Resource, "get", "create", "patch"}}
-		}
+// needs are the verbs for a kind, and for its scale.
+func (d *Deployer) needs(k manifest.Kind) []api.Grant {
+	all := api.Grant{Resource: k.Resource, Verbs: []string{"get", "create", "patch"}}
+	switch {
+	case k.Group == "apps":
+		return []api.Grant{all, {Resource: k.Resource + "/scale", Verbs: []string{"patch"}}}
+	case k.Name == scalerKind, k.Name == "Service" && d.Shared:
+		return []api.Grant{all}
 	}
-	return [][]string{{k.Resource, "create", "patch"}}
+	return []api.Grant{{Resource: k.Resource, Verbs: []string{"create", "patch"}}}
 }
 
 // names are those of both slots' objects, by kind.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/manifest"
 	"github.com/manent/action/providers/api/kubernetes/patch"
 	"github.com/manent/action/providers/api/kubernetes/workload"
@@ -110,7 +111,7 @@ func (d *Deployer) size(ctx context.Context, call plugin.Call, w manifest.Worklo
 			return err
 		})
 	}
-	if err := together(looks...); err != nil {
+	if err := api.Together(looks...); err != nil {
 		return err
 	}
 	if scaler != nil {
@@ -119,7 +120,7 @@ func (d *Deployer) size(ctx context.Context, call plugin.Call, w manifest.Worklo
 			n = most
 		}
 	}
-	return together(
+	return api.Together(
 		func() error { return d.floor(ctx, call, scaler, namespace, n, onlyAdd) },
 		func() error { return d.set(ctx, call, w, found, namespace, n, onlyAdd) },
 	)

@@ -1,0 +1,134 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
+	"github.com/manent/action/providers/api/kubernetes/dialect"
+	"github.com/manent/action/providers/plugin"
+	"github.com/manent/action/providers/plugin/kubernetes/deploy"
+)
+
+// Role is what manent needs to be allowed to move traffic, as rules of a Role
+// for each namespace ("" for the context's own).
+func (s Settings) Role() map[string][]api.Grant {
+	beside := s.RouteNamespace
+	if beside == "" {
+		beside = s.Namespace
+	}
+	out := map[string][]api.Grant{}
+	if len(s.HTTPRoutes) > 0 {
+		out[beside] = append(out[beside], api.Grant{Group: dialect.GatewayGroup, Resource: "httproutes", Verbs: []string{"get", "patch"}, Names: s.HTTPRoutes})
+		out[s.Namespace] = append(out[s.Namespace],
+			api.Grant{Resource: "services", Verbs: []string{"get"}, Names: []string{s.Service + "-a", s.Service + "-b"}},
+			api.Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: []string{"list"}})
+		return out
+	}
+	out[beside] = append(out[beside],
+		api.Grant{Group: dialect.IstioGroup, Resource: "virtualservices", Verbs: []string{"get", "patch"}, Names: s.VirtualService},
+		api.Grant{Group: dialect.IstioGroup, Resource: "destinationrules", Verbs: []string{"get"}, Names: []string{s.destinationRule()}})
+	out[s.Namespace] = append(out[s.Namespace],
+		api.Grant{Resource: "services", Verbs: []string{"get"}, Names: []string{s.Service}},
+		api.Grant{Resource: "pods", Verbs: []string{"list"}})
+	return out
+}
+
+// all is what manent needs with these settings, by namespace.
+func (s Settings) all(client *api.Client, d *deploy.Deployer) (map[string][]api.Grant, error) {
+	roles := s.Role()
+	if len(roles[""]) > 0 {
+		own, err := client.Namespace()
+		if err != nil {
+			return nil, err
+		}
+		roles[own] = append(roles[own], roles[""]...)
+		delete(roles, "")
+	}
+	if len(s.Manifests) == 0 {
+		return roles, nil
+	}
+	grants, namespace, err := d.Grants()
+	if err == nil {
+		roles[namespace] = append(roles[namespace], grants...)
+	}
+	return roles, err
+}
+
+// lacks are the rights that the credentials have not got, as text, and the
+// rules to add; without those that there may be a way around.
+func lacks(ctx context.Context, client *api.Client, roles map[string][]api.Grant, surely bool) (text, rules string, err error) {
+	for _, namespace := range slices.Sorted(maps.Keys(roles)) {
+		missing, err := client.Lacks(ctx, namespace, roles[namespace])
+		if err != nil {
+			return "", "", err
+		}
+		for _, g := range missing {
+			if surely { // what is there already is only patched
+				g.Verbs = slices.DeleteFunc(g.Verbs, func(verb string) bool { return verb == "create" })
+			}
+			if g.Spare || len(g.Verbs) == 0 {
+				continue
+			}
+			text += fmt.Sprintf(", %s %s in namespace %s", strings.Join(g.Verbs, " and "), g.Resource, namespace)
+			rules += "; " + g.String() + " in a Role of namespace " + namespace
+		}
+	}
+	return strings.TrimPrefix(text, ", "), strings.TrimPrefix(rules, "; "), nil
+}
+
+// check is made before a rollout begins: credentials that can only read would
+// be found out by the first write. What the manifests need is not asked while
+// they are not there: a step may fetch them.
+func (s Settings) check(ctx context.Context, client *api.Client, d *deploy.Deployer, log func(string, ...any)) error {
+	roles, err := s.all(client, d)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.Manifests = nil
+		roles, err = s.all(client, d)
+	}
+	if err != nil {
+		return err
+	}
+	text, rules, err := lacks(ctx, client, roles, true)
+	switch kind := providers.KindOf(err); {
+	case err != nil && (kind == providers.Denied || kind == providers.NotFound):
+		log("kubernetes: nobody can say what these credentials may do: %v", err) // a cluster without RBAC's own roles
+		return nil
+	case err != nil:
+		return err
+	case text != "":
+		return &providers.Fault{Provider: name, Op: "look at what these credentials may do", Kind: providers.Denied,
+			Err: fmt.Errorf("they may not %s", text), Hint: "allow it in RBAC: " + rules}
+	}
+	return nil
+}
+
+// rights says what manent has to be allowed with these settings, and what of
+// it is missing.
+func (s Settings) rights(ctx context.Context, client *api.Client, d *deploy.Deployer) plugin.Finding {
+	out := plugin.Finding{Name: "rights"}
+	roles, err := s.all(client, d)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	text, rules, err := lacks(ctx, client, roles, false)
+	switch {
+	case err != nil:
+		out.Warn, out.Text = true, fmt.Sprintf("nobody can say what these credentials may do: %v", err)
+	case text != "":
+		out.Warn, out.Text, out.Hint = true, "these credentials may not "+text, "allow it in RBAC: "+rules
+	default:
+		out.Text = "these credentials may do all of it"
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(roles)) {
+		out.Text += fmt.Sprintf("\nleast rules of a Role in %s:\n  - %s", namespace, strings.Join(api.Lines(roles[namespace]), "\n  - "))
+	}
+	return out
+}
