@@ -62,6 +62,14 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 	if c.cfg.Rollout.Traffic.Replicas == "proportional" && c.bundle().Scaler == nil {
 		return failed("replicas: proportional, but the plugin cannot scale a slot", "leave out rollout.traffic.replicas"), nil
 	}
+	if check := c.bundle().Check; check != nil {
+		one, cancel := limit(ctx)
+		err := check(one)
+		cancel()
+		if err != nil {
+			return orFailed(err)
+		}
+	}
 	seen, err := c.read(ctx)
 	if err != nil {
 		return orFailed(err)
