@@ -3,6 +3,7 @@ package haproxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,13 +17,14 @@ import (
 // who may do what: that is Unavailable.
 func (c *Client) send(ctx context.Context, r httpx.Request) (*httpx.Response, error) {
 	resp, err := c.http.Send(ctx, r)
-	if err != nil && resp != nil && providers.KindOf(err).Definite() && !itself(resp) {
-		err = &providers.Fault{
-			Kind: providers.Unavailable, Err: fmt.Errorf("not an answer of the Data Plane API: %w", err),
-			Hint: "see what answers at dataplane_urls in its place, and whether the URL and api_version are right",
-		}
+	fault, ok := errors.AsType[*providers.Fault](err)
+	if !ok || resp == nil || !fault.Kind.Definite() || itself(resp) {
+		return resp, err
 	}
-	return resp, err
+	return resp, &providers.Fault{
+		Provider: fault.Provider, Op: fault.Op, Kind: providers.Unavailable, Err: fmt.Errorf("not an answer of the Data Plane API: %w", fault.Err),
+		Hint: "see what answers at dataplane_urls in its place, and whether the URL and api_version are right",
+	}
 }
 
 // itself reports whether the API refused a call: it says so in JSON, with the

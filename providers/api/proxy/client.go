@@ -2,9 +2,13 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/httpx"
 )
 
@@ -17,6 +21,7 @@ type Client struct {
 
 // NewClient returns a client of the admin interface at base.
 func NewClient(opts httpx.Options, base string) *Client {
+	opts.NoRedirects = true // the interface sends none
 	return &Client{http: httpx.New(opts), base: strings.TrimSuffix(base, "/")}
 }
 
@@ -46,11 +51,28 @@ func (c *Client) put(ctx context.Context, what string, body any, revision string
 func (c *Client) call(ctx context.Context, r httpx.Request) (State, error) {
 	var state State
 	r.Into = &state
-	if _, err := c.http.Send(ctx, r); err != nil {
-		return State{}, err
+	if resp, err := c.http.Send(ctx, r); err != nil {
+		return State{}, itself(resp, err)
 	}
 	if _, err := hundredths(state.Weights); err != nil || state.Revision == "" {
 		return State{}, c.http.Unexpected(r.Op, "no revision or no usable weights")
 	}
 	return state, nil
+}
+
+// itself leaves a refusal as it is when the admin interface made it, which says
+// so in JSON. What something in front of it refuses says nothing about the
+// weights: that is Unavailable.
+func itself(resp *httpx.Response, err error) error {
+	var said struct {
+		Error string `json:"error"`
+	}
+	fault, ok := errors.AsType[*providers.Fault](err)
+	if !ok || resp == nil || !fault.Kind.Definite() || json.Unmarshal(resp.Body, &said) == nil && said.Error != "" {
+		return err
+	}
+	return &providers.Fault{
+		Provider: fault.Provider, Op: fault.Op, Kind: providers.Unavailable, Err: fmt.Errorf("not an answer of manent proxy: %w", fault.Err),
+		Hint: "see what answers at the address of the admin interface in its place",
+	}
 }

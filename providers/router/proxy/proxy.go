@@ -6,8 +6,8 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -54,13 +54,11 @@ type Router struct {
 // Read implements router.Router.
 func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
 	out := router.Reading{Parts: make([]router.Part, len(r.parts))}
-	testers := make([]bool, len(r.parts))
-	var wg sync.WaitGroup
-	for i, p := range r.parts {
-		wg.Go(func() { out.Parts[i], testers[i] = p.read(ctx) })
-	}
-	wg.Wait()
-	bad := 0
+	testers, bad := make([]bool, len(r.parts)), 0
+	router.Each(len(r.parts), func(i int) error {
+		out.Parts[i], testers[i] = r.parts[i].read(ctx)
+		return nil
+	})
 	for i, p := range out.Parts {
 		out.Testers = out.Testers || testers[i]
 		if p.Err != nil {
@@ -85,17 +83,17 @@ func (r *Router) Write(ctx context.Context, _ state.Slots, want []state.PartWeig
 // Settled implements router.Router: requests are dealt by what the admin
 // interface shows, from the moment it shows it.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
-	for _, w := range want {
-		p, err := r.on(w.ID)
+	in := make([]bool, len(want))
+	problems := router.Each(len(want), func(k int) error {
+		p, err := r.on(want[k].ID)
 		if err != nil {
-			return false, err
+			return err
 		}
 		seen, err := p.admin.State(ctx)
-		if err != nil || !router.Same(seen.Weights, w.Weights) {
-			return false, err
-		}
-	}
-	return true, nil
+		in[k] = err == nil && router.Same(seen.Weights, want[k].Weights)
+		return router.Named(name, "prove on "+p.id, err)
+	})
+	return !slices.Contains(in, false), router.Join(problems)
 }
 
 // Plan implements router.Planner.
@@ -113,10 +111,9 @@ func (r *Router) Target(ctx context.Context, _ state.Slots, slot state.Slot, mat
 	if on {
 		want = api.Testers{On: true, Header: match.Header, Value: match.Value, Slot: string(slot)}
 	}
-	for _, p := range r.parts {
-		if err := p.target(ctx, want); err != nil {
-			return router.Access{}, err
-		}
+	problems := router.Each(len(r.parts), func(k int) error { return r.parts[k].target(ctx, want) })
+	if err := router.Join(problems); err != nil {
+		return router.Access{}, router.Named(name, "testers", err)
 	}
 	return router.Access{Header: map[string]string{match.Header: match.Value}}, nil
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, n int) *world {
 	hosts := map[string]http.Handler{} // real admin interface by address
 	w.faulty = &routertest.Faulty{
 		Next:    http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.count(hosts[r.Host], rw, r) }),
-		IsWrite: isWrite,
+		IsWrite: isWrite, Refuse: refuse,
 	}
 	for i := range n {
 		p, err := api.New(api.Options{Slots: w.slots})
@@ -70,6 +71,13 @@ func newWorld(t *testing.T, n int) *world {
 		hosts[strings.TrimPrefix(admin.URL, "http://")] = p.Admin()
 	}
 	return w
+}
+
+// refuse answers as the admin interface does.
+func refuse(w http.ResponseWriter, text string, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text})
 }
 
 func isWrite(r *http.Request) bool { return r.Method == http.MethodPut && r.URL.Path == "/v1/weights" }
@@ -180,6 +188,36 @@ func TestSlotDown(t *testing.T) {
 	seen, err := w.router(t).Read(t.Context(), slots)
 	if err != nil || seen.Parts[0].Units[state.SlotA] != 1 || seen.Parts[0].Units[state.SlotB] != 0 {
 		t.Errorf("units %v, error %v, want a up and b down", seen.Parts, err)
+	}
+}
+
+// TestSomethingInFront: a page or a redirect in the place of the admin
+// interface is no answer about weights, and no login follows it.
+func TestSomethingInFront(t *testing.T) {
+	for _, status := range []int{302, 400, 403, 404, 412} {
+		w := newWorld(t, 1)
+		r := w.router(t)
+		seen, err := r.Read(t.Context(), slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.faulty.Refuse = func(rw http.ResponseWriter, _ string, _ int) {
+			rw.Header().Set("Location", "/v1/state")
+			rw.WriteHeader(status)
+			_, _ = io.WriteString(rw, "<html>who are you?</html>")
+		}
+		var h routertest.Harness
+		w.faulty.Fill(&h)
+		h.Status(status, routertest.All)
+		_, readErr := r.Read(t.Context(), slots)
+		want, _, _ := r.Plan(state.SlotB, 25, 0, seen)
+		_, writeErr := r.Write(t.Context(), slots, want, seen)
+		ok, err := r.Settled(t.Context(), want, nil)
+		for _, err := range []error{readErr, writeErr, err} {
+			if err == nil || providers.KindOf(err) != providers.Unavailable || !strings.Contains(err.Error(), "not an answer of manent proxy") || providers.HintOf(err) == "" || ok {
+				t.Errorf("status %d: %v of kind %v, want unavailable", status, err, providers.KindOf(err))
+			}
+		}
 	}
 }
 
