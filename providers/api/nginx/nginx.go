@@ -96,9 +96,10 @@ func wait(ctx context.Context, d time.Duration) bool {
 // Status gets url from the host, over n fresh connections one after the other:
 // a connection meets one worker, and after a reload it may be an old one. It
 // reports whether every answer was want, and stops at the first that was not.
+// Another status says nothing about the file: it is never definite.
 func (s Server) Status(ctx context.Context, url, want string, n int) (bool, error) {
 	client := httpx.New(httpx.Options{
-		Timeout: statusTimeout, Retries: -1, MaxBody: 4 << 10,
+		Timeout: statusTimeout, Retries: -1, MaxBody: 4 << 10, NoRedirects: true,
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Host.Dial},
 	})
 	for i := range n {
@@ -107,7 +108,11 @@ func (s Server) Status(ctx context.Context, url, want string, n int) (bool, erro
 		}
 		resp, err := client.Send(ctx, httpx.Request{Method: http.MethodGet, URL: url})
 		if err != nil {
-			return false, &providers.Fault{Kind: providers.KindOf(err), Err: err, Hint: "status_url is asked from the host of NGINX itself"}
+			kind := providers.KindOf(err)
+			if kind.Definite() {
+				kind = providers.Unavailable
+			}
+			return false, &providers.Fault{Kind: kind, Err: err, Hint: "status_url is asked from the host of NGINX itself"}
 		}
 		if strings.TrimSpace(string(resp.Body)) != want {
 			return false, nil

@@ -87,7 +87,11 @@ func TestStatus(t *testing.T) {
 		}, false, 0, "", 3},
 		{"empty", func(int, http.ResponseWriter) {}, false, 0, "", 1},
 		{"begins like it", func(_ int, w http.ResponseWriter) { _, _ = fmt.Fprint(w, "newer") }, false, 0, "", 1},
-		{"not there", func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, false, providers.NotFound, "status 404", 1},
+		{"not there", func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, false, providers.Unavailable, "status 404", 1},
+		{"elsewhere", func(_ int, w http.ResponseWriter) {
+			w.Header().Set("Location", "/status")
+			w.WriteHeader(http.StatusFound)
+		}, false, providers.Unavailable, "status 302", 1},
 		{"too long", func(_ int, w http.ResponseWriter) { _, _ = fmt.Fprint(w, strings.Repeat("new\n", 2000)) }, false, providers.Unknown, "", 1},
 	}
 	for _, tt := range tests {
