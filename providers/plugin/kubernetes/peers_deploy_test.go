@@ -222,3 +222,26 @@ func TestPeersDeployer(t *testing.T) {
 	}
 	holds(0, 1, 0)
 }
+
+// TestPeersCheck: the printed rights are all that is asked about, and the real
+// server says which of them is missing.
+func TestPeersCheck(t *testing.T) {
+	t.Parallel()
+	p := newSlotPeer(t, "testdata/manifests,testdata/scaled")
+	if err := p.bundle(t).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var reads []string
+	for _, rule := range p.rules(t) {
+		reads = append(reads, strings.NewReplacer("get, patch", "get", "get, create, patch", "get", "create, patch", "get", "[patch]", "[get]").Replace(rule))
+	}
+	p.Allow(reads...)
+	err := p.bundle(t).Check(t.Context())
+	want(t, err, providers.Denied, "may not patch httproutes in namespace "+p.Name, "patch deployments in", "patch deployments/scale in", "patch horizontalpodautoscalers in",
+		`{apiGroups: ["gateway.networking.k8s.io"], resources: ["httproutes"], verbs: [patch], resourceNames: [web]}`)
+	if text := err.Error(); strings.Contains(text, "get ") || strings.Contains(text, "list ") || strings.Contains(text, "create") {
+		t.Errorf("it names what is allowed: %s", text)
+	}
+	p.settings["namespace"] = "default"
+	want(t, p.bundle(t).Check(t.Context()), providers.Denied, "may not", "get and patch httproutes in namespace default")
+}

@@ -280,6 +280,7 @@ func adopted(t *testing.T, w World) {
 		return
 	}
 	mustDeploy(t, bundle, Call(state.SlotB, "v2"))
+	w.Set(t, Ready, Fine) // a real system may leave that to somebody whom the test plays
 	call := Call(state.SlotB, "")
 	call.Release.Ref = nil
 	if ok, reason, err := bundle.Ready.Ready(t.Context(), call, 100); !ok || err != nil {
