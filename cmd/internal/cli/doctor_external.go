@@ -2,24 +2,66 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/manent/action/cmd/internal/wire"
 	"github.com/manent/action/providers"
+	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/state"
+	"github.com/manent/action/state/checkpoint"
 )
 
+// exercise is what the environment's lease says meanwhile.
+const exercise = "doctor --exercise"
+
 // checkExternal runs the conformance cases on a plugin that is a program of
-// its own. With exercise nothing may be on its way in the environment.
-func (a *app) checkExternal(ctx context.Context, c *checks, cfg config.Config, doc *state.Document, exercise bool) {
-	const name = "plugin: "
-	if exercise && (doc == nil || doc.Active()) {
+// its own. With exercise nothing may be on its way in the environment, and
+// nothing begins meanwhile: it has the lease that a rollout would take.
+func (a *app) checkExternal(ctx context.Context, c *checks, cfg config.Config, doc *state.Document, exercising bool) {
+	switch {
+	case exercising && (doc == nil || doc.Active()):
 		c.fail("exercise", "wait until no rollout is active and the state can be read", "the plugin was not exercised")
-		exercise = false
+	case exercising && wire.Exercisable(cfg):
+		err := a.exclusive(ctx, cfg, func(ctx context.Context, doc *state.Document) error {
+			a.checkConformance(ctx, c, cfg, doc, true)
+			return ctx.Err()
+		})
+		if err != nil {
+			c.fail("exercise", endingOfError(err).Hint, "the plugin was not exercised to the end: %v", err)
+		}
+		return
+	case exercising:
+		c.fail("exercise", "leave --exercise out", "there is no plugin external to exercise")
 	}
-	left, run := 0, 0
+	a.checkConformance(ctx, c, cfg, doc, false)
+}
+
+// exclusive does something under the environment's lease.
+func (a *app) exclusive(ctx context.Context, cfg config.Config, do func(context.Context, *state.Document) error) error {
+	s, err := a.openStore(cfg.State)
+	if err != nil {
+		return err
+	}
+	platform, err := a.platform()
+	if err != nil {
+		return err
+	}
+	w, err := a.world(ctx, platform)
+	if err != nil {
+		return err
+	}
+	e := &runner.Engine{State: checkpoint.Open(s, cfg.Key(), a.now, checkpoint.Nonce), World: w, NoWait: true}
+	return e.Exclusive(ctx, exercise, do)
+}
+
+func (a *app) checkConformance(ctx context.Context, c *checks, cfg config.Config, doc *state.Document, exercise bool) {
+	const name = "plugin: "
+	left := 0
 	err := a.host.Conformance(ctx, cfg, slotsOf(doc), exercise, func(r wire.Case) {
-		run++
+		if ctx.Err() != nil { // nothing else shows how the weights were left
+			a.screen.say(fmt.Sprintf("%s%s: %s", name, r.Name, outcome(r.Err)))
+		}
 		switch {
 		case r.LeftOut != "":
 			left++
@@ -32,10 +74,15 @@ func (a *app) checkExternal(ctx context.Context, c *checks, cfg config.Config, d
 	if err != nil {
 		c.broke("plugin", err)
 	}
-	if exercise && run == 0 && err == nil {
-		c.fail("exercise", "leave --exercise out", "there is no plugin external to exercise")
-	}
 	if left > 0 {
 		c.ok("plugin", "%d cases that deploy, scale or move traffic were left out; --exercise runs them", left)
 	}
+}
+
+// outcome is how a case ended, for a person.
+func outcome(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "passed"
 }

@@ -24,11 +24,14 @@ type Case struct {
 	LeftOut string // why it was not run
 }
 
+// Exercisable reports whether a configuration has such a program.
+func Exercisable(cfg config.Config) bool { return cfg.Plugin.Name == external.Spec().Name }
+
 // Conformance runs all cases on the program of a configuration, those that
 // change something only with exercise, and reports each. Without such a
 // program it does nothing.
 func (h Host) Conformance(ctx context.Context, cfg config.Config, slots state.Slots, exercise bool, report func(Case)) error {
-	if cfg.Plugin.Name != external.Spec().Name {
+	if !Exercisable(cfg) {
 		return nil
 	}
 	env := h.env(cfg.Secrets)

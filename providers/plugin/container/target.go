@@ -164,8 +164,8 @@ func (t target) ready(ctx context.Context) (reason string, err error) {
 // container of the slot's name, whoever made it, is looked at if there is one.
 func (t target) adopted(ctx context.Context) (reason string, err error) {
 	c, there, err := t.find(ctx)
-	if err != nil && !(providers.KindOf(err).Definite() && t.machine.Port != 0) { // without an engine the connection decides
-		return "", err
+	if err != nil && (t.machine.Port == 0 || !providers.KindOf(err).Definite()) {
+		return "", err // else there is no engine, and the connection decides
 	}
 	return t.serves(ctx, c, there)
 }

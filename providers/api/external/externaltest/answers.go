@@ -125,6 +125,9 @@ func (w *World) slot(q question, mood string) reply {
 		if mood == NotYet {
 			return yes(obj{"ready": false, "reason": "1 of 3 is up"})
 		}
+		if w.Careless && q.Params.Release.Version == "" {
+			return yes(obj{"ready": false, "reason": "nothing was deployed"})
+		}
 		return yes(obj{"ready": true})
 	case "scale":
 		w.Capacity[slot] = q.Params.Share

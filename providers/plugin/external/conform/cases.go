@@ -11,6 +11,7 @@ import (
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/external"
 	"github.com/manent/action/providers/api/process"
+	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -111,6 +112,25 @@ func readyAnswers(b *bench) error {
 	_, _, err := b.bundle.Ready.Ready(b, b.call(), 0)
 	if err != nil && !providers.KindOf(err).Definite() {
 		return unlike(err, "ready, not yet with a reason, or a definite no")
+	}
+	return nil
+}
+
+// servingIsReady: a return waits for the slot that it goes back to, also when
+// nothing is known of what is there. Without a slot that serves there is none.
+func servingIsReady(b *bench, seen router.Reading) error {
+	slot := b.free.Other()
+	if seen.Share(slot) == 0 {
+		return nil
+	}
+	for _, release := range []state.Release{b.opts.Slots.Get(slot), {}} {
+		ok, reason, err := b.bundle.Ready.Ready(b, plugin.Call{Slot: slot, StepID: "conformance/ready", Release: release}, 100)
+		if err == nil && !ok {
+			err = fmt.Errorf("slot %s serves with version %q and is not ready: %s", slot, release.Version, reason)
+		}
+		if err != nil {
+			return fmt.Errorf("%w; no return would end", err)
+		}
 	}
 	return nil
 }

@@ -58,6 +58,7 @@ func Cases() []Case {
 	plans := func(s external.Settings) bool { return s.Plans }
 	testers := func(s external.Settings) bool { return s.Testers != "" }
 	conditional := func(s external.Settings) bool { return s.Conditional }
+	slots := func(s external.Settings) bool { return slices.Contains(s.Capabilities, api.Slots) }
 	return []Case{
 		{"describes itself as the settings say", "", false, nil, describes},
 		{"refuses a request that it does not know", "", false, nil, unknownRequest},
@@ -70,6 +71,7 @@ func Cases() []Case {
 		{"plan is monotone and exact at its ends", api.Routes, false, plans, reads(planMonotone)},
 		{"plan refuses and names the nearest", api.Routes, false, plans, reads(planRefuses)},
 		{"ready tells yes, not yet and no apart", api.Slots, false, nil, readyAnswers},
+		{"what serves is ready", api.Routes, false, slots, reads(servingIsReady)},
 		{"deploy again ends in the same place", api.Deploys, true, nil, deployAgain},
 		{"scale may be repeated", api.Scales, true, nil, scaleTwice},
 		{"ready after a deployment", api.Slots, true, nil, readyInTheEnd},
@@ -103,6 +105,11 @@ func Run(ctx context.Context, p *external.Program, opts Options, report func(Res
 		report(Result{Name: "a slot is free", Err: err})
 		moves = false
 	}
+	defer func() {
+		if moves && b.bundle.Router != nil {
+			b.end(start, report)
+		}
+	}()
 	for _, c := range Cases() {
 		if ctx.Err() != nil {
 			return
@@ -121,9 +128,24 @@ func Run(ctx context.Context, p *external.Program, opts Options, report func(Res
 		}
 		report(r)
 	}
-	if moves && b.bundle.Router != nil {
-		report(Result{Name: "the weights are as they were", Err: b.restore(start)})
+}
+
+// restoring is how long the weights are put back for after a signal: it is
+// less than a lease lasts that is no longer renewed.
+const restoring = 10 * time.Second
+
+// end puts the weights back, also after a signal; not when something else has
+// ended the context, as somebody else may be at work by then.
+func (b *bench) end(start router.Reading, report func(Result)) {
+	if b.Err() != nil {
+		if !errors.Is(context.Cause(b), context.Canceled) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context), restoring)
+		defer cancel()
+		b.Context = ctx
 	}
+	report(Result{Name: "the weights are as they were", Err: b.restore(start)})
 }
 
 func (c Case) about(s external.Settings) bool {

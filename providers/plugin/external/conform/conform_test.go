@@ -4,6 +4,7 @@ package conform
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -166,6 +167,7 @@ func TestBadPrograms(t *testing.T) {
 			"write twice is one change":                   "written again",
 			"as wanted already is no write":               "written again",
 			"deploy again ends in the same place":         "the first time",
+			"what serves is ready":                        "nothing was deployed; no return would end",
 			"testers on and off twice":                    "after they were set",
 		}},
 		"half of an answer": {func(w *externaltest.World) { w.Moods["read"] = externaltest.Half }, map[string]string{
@@ -185,6 +187,39 @@ func TestBadPrograms(t *testing.T) {
 				if err := results[fails].Err; err == nil || !strings.Contains(err.Error(), says) {
 					t.Errorf("%s: %v, expected it to say %q", fails, err, says)
 				}
+			}
+		})
+	}
+}
+
+// TestAnEndInTheMiddle: after a signal the weights are put back, though the
+// context has ended; when the lease was lost, somebody else may be at work, and
+// nothing more is written.
+func TestAnEndInTheMiddle(t *testing.T) {
+	for name, cause := range map[string]error{"a signal": nil, "a lost lease": errors.New("the lease was lost")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, w := t.TempDir(), externaltest.New(1)
+			if err := externaltest.Put(dir, w); err != nil {
+				t.Fatal(err)
+			}
+			p, err := external.Open(providers.Env{Dir: dir, Getenv: os.Getenv}, settings(w))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancelCause(t.Context())
+			back := false
+			Run(ctx, p, Options{Exercise: true, Poll: 5 * time.Millisecond}, func(r Result) {
+				if r.Name == "write then read" {
+					stop(cause)
+				}
+				if r.Name == "the weights are as they were" {
+					back = r.Err == nil
+				}
+			})
+			after, err := externaltest.Get(dir)
+			if signal := cause == nil; err != nil || back != signal || (after.Parts[0].Weights["a"] == 100) != signal {
+				t.Errorf("put back %v, weights %v, error %v", back, after.Parts[0].Weights, err)
 			}
 		})
 	}
