@@ -178,3 +178,28 @@ func TestPeersDriftByHand(t *testing.T) {
 		t.Errorf("a write that knows of the drift: %v", err)
 	}
 }
+
+// A file that somebody filled with something else, which NGINX serves, is
+// replaced by a return; what was in it goes.
+func TestPeersReturnOverWhatMeansNothing(t *testing.T) {
+	p, slots := newPeer(t, split.Hashed, 2), randomRollout(t)
+	p.move(t, slots, 50)
+	p.edit(func(s string) string { return s + "gzip on;\n" })
+	r := p.router(t)
+	seen, err := r.Read(t.Context(), slots)
+	if err != nil || seen.Err() != nil || seen.Parts[0].Unfit == nil || seen.Parts[0].Weights != nil {
+		t.Fatalf("%+v, %v, want it unfit without weights", seen, err)
+	}
+	want, _, err := r.Plan(state.SlotB, 0, 0, seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := r.Write(t.Context(), slots, want, seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.settled(t, want, receipt)
+	if got := p.serve(t, 100); got[state.SlotA] != 100 || strings.Contains(p.Read("manent/split.conf"), "gzip") {
+		t.Errorf("requests %v after the return, file\n%s", got, p.Read("manent/split.conf"))
+	}
+}
