@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -42,10 +43,19 @@ func Config(ctx context.Context, env providers.Env, region string) (sdk.Config, 
 		return sdk.Config{}, err
 	}
 	cfg.Region = cmp.Or(region, env.Getenv("AWS_REGION"), env.Getenv("AWS_DEFAULT_REGION"), cfg.Region)
-	cfg.HTTPClient = awshttp.NewBuildableClient().WithTimeout(requestLimit)
+	cfg.HTTPClient = client(requestLimit)
 	cfg.RetryMaxAttempts, _ = strconv.Atoi(env.Getenv("AWS_MAX_ATTEMPTS")) // 0 is the SDK's own number, 3
 	cfg.Credentials = guarded{env: env, from: cfg.Credentials}
 	return cfg, nil
+}
+
+// client follows no redirect, as the SDK's own does with 307 and 308: the
+// body, which may hold the job's token, would go to whatever host one names.
+func client(limit time.Duration) *http.Client {
+	return &http.Client{
+		Transport: awshttp.NewBuildableClient().GetTransport(), Timeout: limit,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // source says where credentials come from.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -157,6 +159,38 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%v holds a token, more than a line, or the status of another service", err)
 			}
 		})
+	}
+}
+
+// TestRedirect: neither the job's token nor what is asked of a service goes to
+// another host.
+func TestRedirect(t *testing.T) {
+	visited := 0
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visited++ }))
+	t.Cleanup(other.Close)
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		asked := 0
+		first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1), code)
+		}))
+		t.Cleanup(first.Close)
+		cfg, _, err := retrieve(t, newLab(t).env("AWS_ENDPOINT_URL_STS", first.URL))
+		if err == nil || asked == 0 {
+			t.Errorf("%d: a session by a redirect, %v; asked %d times", code, err, asked)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, first.URL, strings.NewReader("state"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := cfg.HTTPClient.Do(request)
+		if err != nil || resp.StatusCode != code {
+			t.Fatalf("%d: %v, %v", code, resp, err)
+		}
+		_ = resp.Body.Close()
+	}
+	if visited > 0 {
+		t.Errorf("%d requests at another host", visited)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -53,7 +52,7 @@ func assumed(env providers.Env, job identity.Source, arn, region string) (sdk.Co
 	r.sts = sts.New(sts.Options{
 		Region:       cmp.Or(region, env.Getenv("AWS_REGION"), env.Getenv("AWS_DEFAULT_REGION"), "us-east-1"),
 		BaseEndpoint: endpoint, RetryMaxAttempts: tries,
-		HTTPClient: awshttp.NewBuildableClient().WithTimeout(sessionLimit / 2),
+		HTTPClient: client(sessionLimit / 2),
 	})
 	cache := r.kept()
 	return sdk.Config{Credentials: cache, Retryer: renewing(cache)}, nil
