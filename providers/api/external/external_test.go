@@ -63,7 +63,7 @@ func newBench(t *testing.T, w externaltest.World) *bench {
 }
 
 func (b *bench) call(method string, params any) Call {
-	return Call{Method: method, Params: params, Timeout: 30 * time.Second, Log: func(line string) { b.logged = append(b.logged, line) }}
+	return Call{Method: method, Params: params, Timeout: 2 * time.Minute, Log: func(line string) { b.logged = append(b.logged, line) }}
 }
 
 func deploy() SlotParams {

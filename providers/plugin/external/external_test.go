@@ -84,7 +84,7 @@ func (p place) env() providers.Env {
 func settings(other map[string]any) map[string]any {
 	out := map[string]any{
 		"command": []any{program}, "capabilities": []any{"deploy", "slots", "scale", "traffic_router"},
-		"step": 0.01, "conditional": true, "testers": "header", "timeout": "20s",
+		"step": 0.01, "conditional": true, "testers": "header", "timeout": "2m",
 	}
 	for key, value := range other {
 		out[key] = value

@@ -3,7 +3,6 @@ package routertest
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/router"
@@ -227,7 +226,7 @@ func twoWriters(w *world) {
 	seen := w.read()
 	wants := [][]state.PartWeights{w.plan(w.Shares[0], seen), w.plan(w.Shares[1], seen)}
 	errs := make(chan error, len(wants))
-	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), hung)
 	defer cancel()
 	for _, want := range wants {
 		r := w.Again()

@@ -34,18 +34,24 @@ func noRequest(b *bench) error {
 // later it is killed.
 const patient = process.Grace - time.Second
 
+// givenUp counts from the end of the request's time, and takes the best of
+// three: a program that has to be killed is never sooner, a busy machine is.
 func givenUp(b *bench) error {
-	ctx, cancel := context.WithTimeout(b, 20*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err := b.program.Describe(ctx)
-	if took := time.Since(began); took > patient {
-		return fmt.Errorf("it ended %v after SIGTERM, expected at most %v", took.Round(time.Second), patient)
+	var took time.Duration
+	for range 3 {
+		ctx, cancel := context.WithTimeout(b, 20*time.Millisecond)
+		late, _ := ctx.Deadline()
+		_, err := b.program.Describe(ctx)
+		took = time.Since(late)
+		cancel()
+		if err != nil && !providers.Lost(err) {
+			return err
+		}
+		if took <= patient {
+			return nil
+		}
 	}
-	if err != nil && !providers.Lost(err) {
-		return err
-	}
-	return nil
+	return fmt.Errorf("it ended %v after SIGTERM, expected at most %v", took.Round(time.Second), patient)
 }
 
 func readIsComplete(b *bench, first router.Reading) error {

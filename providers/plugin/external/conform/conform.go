@@ -7,6 +7,7 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ type Options struct {
 	Tolerance float64
 	Patience  time.Duration // how long a change may take to be in force, or a slot to be ready; default 1 min
 	Poll      time.Duration // between two looks at it; default 1 s
+	// Restoring is how long the weights are put back for after a signal, less
+	// than a lease lasts that is no longer renewed; default 10 s.
+	Restoring time.Duration
 }
 
 // Version is what is deployed.
@@ -130,10 +134,6 @@ func Run(ctx context.Context, p *external.Program, opts Options, report func(Res
 	}
 }
 
-// restoring is how long the weights are put back for after a signal: it is
-// less than a lease lasts that is no longer renewed.
-const restoring = 10 * time.Second
-
 // end puts the weights back, also after a signal; not when something else has
 // ended the context, as somebody else may be at work by then.
 func (b *bench) end(start router.Reading, report func(Result)) {
@@ -141,7 +141,7 @@ func (b *bench) end(start router.Reading, report func(Result)) {
 		if !errors.Is(context.Cause(b), context.Canceled) {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context), restoring)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context), b.opts.Restoring)
 		defer cancel()
 		b.Context = ctx
 	}
@@ -163,9 +163,7 @@ func (o Options) filled() Options {
 	if o.Patience == 0 {
 		o.Patience = time.Minute
 	}
-	if o.Poll == 0 {
-		o.Poll = time.Second
-	}
+	o.Poll, o.Restoring = cmp.Or(o.Poll, time.Second), cmp.Or(o.Restoring, 10*time.Second)
 	return o
 }
 

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 func settings(w externaltest.World) external.Settings {
 	return external.Settings{
 		Command: []string{program}, Capabilities: []string{"deploy", "slots", "scale", "traffic_router"}, SecretsIn: "environment",
-		Timeout: 20 * time.Second, DeployTime: 20 * time.Second, Unit: "percent", Step: 0.01, Conditional: !w.Loose, Testers: "header",
+		Timeout: 2 * time.Minute, DeployTime: 2 * time.Minute, Unit: "percent", Step: 0.01, Conditional: !w.Loose, Testers: "header",
 	}
 }
 
@@ -209,7 +209,7 @@ func TestAnEndInTheMiddle(t *testing.T) {
 			}
 			ctx, stop := context.WithCancelCause(t.Context())
 			back := false
-			Run(ctx, p, Options{Exercise: true, Poll: 5 * time.Millisecond}, func(r Result) {
+			Run(ctx, p, Options{Exercise: true, Poll: 5 * time.Millisecond, Restoring: time.Minute}, func(r Result) {
 				if r.Name == "write then read" {
 					stop(cause)
 				}
