@@ -65,6 +65,7 @@ func (l *Login) RoundTrip(r *http.Request) (*http.Response, error) {
 	if resp == nil {
 		return nil, err
 	}
+	resp.Header.Del("Location") // the library's http.Client would follow it, with the job's token in the body
 	return &http.Response{
 		Status: fmt.Sprintf("%d %s", resp.Status, http.StatusText(resp.Status)), StatusCode: resp.Status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: resp.Header, Request: r,
