@@ -134,8 +134,8 @@ func TestPlanAfterPlan(t *testing.T) {
 				weights = want[0].Weights
 				theirs, ours := weights[fmt.Sprint(serving, 0)]*float64(up[serving]), weights[fmt.Sprint(serving.Other(), 0)]
 				for alive := up[serving.Other()]; alive <= sizes[serving.Other()]; alive++ {
-					if real := 100 * ours * float64(alive) / (ours*float64(alive) + theirs); real > got+1e-9 {
-						t.Fatalf("round %d: %v with %d servers up gives %v %%, planned %v %%", n, weights, alive, real, got)
+					if then := 100 * ours * float64(alive) / (ours*float64(alive) + theirs); then > got+1e-9 {
+						t.Fatalf("round %d: %v with %d servers up gives %v %%, planned %v %%", n, weights, alive, then, got)
 					}
 				}
 			}

@@ -41,7 +41,7 @@ func (i instance) read(ctx context.Context) (router.Part, error) {
 	if s.Version > 0 {
 		part.Revision = fmt.Sprint(s.Version)
 	}
-	part.Pending = s.Dark != nil || s.InForce(i.names(), s.Running) != ""
+	part.Pending = s.Running == nil || s.InForce(i.names(), s.Running) != ""
 	i.share(&part, s.Configuration, s.Running)
 	i.byHand(&part, s)
 	return part, nil

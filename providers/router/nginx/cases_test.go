@@ -446,7 +446,7 @@ func TestSlowTogether(t *testing.T) {
 		r := w.router(t, s)
 		open := r.open
 		r.open = func(ctx context.Context, name string) (host.Host, error) {
-			time.Sleep(7 * time.Second)
+			<-time.After(7 * time.Second)
 			return open(ctx, name)
 		}
 		began := time.Now()
