@@ -264,7 +264,10 @@ func TestEditedByHand(t *testing.T) {
 	}
 	writes := w.apis[0].Writes()
 	_, err := r.Write(t.Context(), candidateB(), plan(t, r, 25, before), before)
-	wantKind(t, err, providers.Conflict, "part "+w.names[1]+" has weights map[web1:100 web2:200], expected map[web1:100 web2:100]")
+	wantKind(t, err, providers.Conflict, "part "+w.names[1]+" has weights ")
+	if drifted, ok := errors.AsType[*router.ErrDrifted](err); !ok || drifted.Seen["web2"] != 200 || drifted.Want["web2"] != 100 {
+		t.Errorf("%v does not say what was found and expected", err)
+	}
 	if w.apis[0].Writes() != writes {
 		t.Error("the first instance was written although the second had drifted")
 	}
