@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,7 +32,7 @@ environment: prod
 state: $STATE
 plugin:
   name: kubernetes
-  settings: {service: shop, http_route: web, manifests: deploy, settle: 0s}
+  settings: {service: shop, $ROUTE: web, manifests: deploy, settle: 0s}
 clusters: [{name: test, settings: {namespace: $NAMESPACE, kubeconfig: $KUBECONFIG}}]
 rollout:
   traffic: {steps: [5, 25, 50, 100], replicas: proportional, scaleDownDelay: 1s}
@@ -54,14 +55,15 @@ spec:
 `
 )
 
-// controllers plays those of Deployments, EndpointSlices and routes on a real
-// API server that has none, and watches that no share comes before its
-// capacity.
+// controllers plays those of Deployments, EndpointSlices and routes, and the
+// kubelet, on a real API server that has none, and watches that no share comes
+// before its capacity.
 type controllers struct {
 	*kubetest.Space
-	mu   sync.Mutex
-	seen []string // what is wrong
-	most map[string]int
+	istio bool
+	mu    sync.Mutex
+	seen  []string // what is wrong
+	most  map[string]int
 
 	watch atomic.Bool // something serves, so that shares count
 }
@@ -97,23 +99,33 @@ func (c *controllers) get(ctx context.Context, group, version, resource, name st
 	return o
 }
 
-// weights are the shares of the route's slots; a route that has changed is
+// route is the document that splits the traffic, where it has its rules and
+// these their entries.
+func (c *controllers) route() (like map[string]any, rules, entries string) {
+	if c.istio {
+		return kubetest.VirtualService("web", map[string]any{"route": kubetest.Destinations()}), "http", "route"
+	}
+	return kubetest.HTTPRoute("web", map[string]any{"backendRefs": kubetest.Refs()}), "rules", "backendRefs"
+}
+
+// weights are the shares of the route's slots; an HTTPRoute that has changed is
 // accepted.
 func (c *controllers) weights(ctx context.Context) map[string]float64 {
-	o := c.get(ctx, "gateway.networking.k8s.io", "v1", "httproutes", "web")
+	like, list, entries := c.route()
+	group, version, _ := strings.Cut(like["apiVersion"].(string), "/")
+	o := c.get(ctx, group, version, strings.ToLower(like["kind"].(string))+"s", "web")
 	if o == nil {
 		return nil
 	}
 	parents, _, _ := unstructured.NestedSlice(o.Object, "status", "parents")
-	if text := fmt.Sprint(parents); !strings.Contains(text, fmt.Sprintf("observedGeneration:%d ", o.GetGeneration())) {
-		c.Accept(kubetest.HTTPRoute("web"))
+	if text := fmt.Sprint(parents); !c.istio && !strings.Contains(text, fmt.Sprintf("observedGeneration:%d ", o.GetGeneration())) {
+		c.Accept(like)
 	}
 	out := map[string]float64{}
-	rules, _, _ := unstructured.NestedSlice(o.Object, "spec", "rules")
-	for _, ref := range rules[0].(map[string]any)["backendRefs"].([]any) {
-		name, _ := ref.(map[string]any)["name"].(string)
-		weight, _ := ref.(map[string]any)["weight"].(int64)
-		out[strings.TrimPrefix(name, "shop-")] = float64(weight)
+	rules, _, _ := unstructured.NestedSlice(o.Object, "spec", list)
+	for i, slot := range []string{"a", "b"} {
+		weight, _ := rules[0].(map[string]any)[entries].([]any)[i].(map[string]any)["weight"].(int64)
+		out[slot] = float64(weight)
 	}
 	return out
 }
@@ -137,6 +149,10 @@ func (c *controllers) deployment(ctx context.Context, slot string) int {
 	kubetest.SetReplicas(o.Object, int(wanted))
 	_, _ = c.Admin.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace(c.Name).
 		UpdateStatus(ctx, o, metav1.UpdateOptions{FieldManager: "kube-controller-manager"}) // when it lost a race, the next look does it
+	if c.istio {
+		c.pods(ctx, slot, int(wanted))
+		return int(had)
+	}
 	slice := kubetest.EndpointSlice("shop-" + slot)
 	endpoints := []any{}
 	for i := range int(wanted) {
@@ -149,6 +165,27 @@ func (c *controllers) deployment(ctx context.Context, slot string) int {
 	return int(had)
 }
 
+// pods makes as many ready ones of a slot as are wanted, and deletes the others.
+func (c *controllers) pods(ctx context.Context, slot string, wanted int) {
+	all := c.Admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(c.Name)
+	for i := range 8 {
+		pod := kubetest.Pod(fmt.Sprintf("shop-%s-%d", slot, i), map[string]any{"app": "shop", "manent.io/track": slot})
+		pod["metadata"].(map[string]any)["namespace"] = c.Name
+		var err error
+		if i >= wanted {
+			err = all.Delete(ctx, fmt.Sprintf("shop-%s-%d", slot, i), metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		} else if made, failed := all.Create(ctx, &unstructured.Unstructured{Object: pod}, metav1.CreateOptions{}); failed == nil {
+			made.Object["status"] = pod["status"]
+			_, err = all.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+		} else {
+			err = failed
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+			c.wrong("%v", err)
+		}
+	}
+}
+
 func (c *controllers) replicas(slot string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,17 +194,15 @@ func (c *controllers) replicas(slot string) int {
 
 // kubernetes prepares a namespace of a real API server with a route, and
 // allows what doctor prints, and nothing else.
-func (s *shop) kubernetes() *controllers {
+func (s *shop) kubernetes(cluster *kubetest.Cluster, istio bool) *controllers {
 	s.t.Helper()
-	cluster, err := kubetest.Start()
-	if err != nil {
-		s.t.Fatal(err)
+	c := &controllers{istio: istio, most: map[string]int{}}
+	route, _, _ := c.route()
+	c.Space = cluster.Space(s.t, route)
+	if s.vars["ROUTE"] = "http_route"; istio {
+		s.vars["ROUTE"] = "virtual_service"
+		c.Create(kubetest.DestinationRule())
 	}
-	s.t.Cleanup(cluster.Stop)
-	if err := cluster.Install(kubetest.GatewayAPI, "HTTPRoute"); err != nil {
-		s.t.Fatal(err)
-	}
-	c := &controllers{most: map[string]int{}, Space: cluster.Space(s.t, kubetest.HTTPRoute("web", map[string]any{"backendRefs": kubetest.Refs()}))}
 	if err := os.MkdirAll(filepath.Join(s.dir, "deploy"), 0o750); err != nil {
 		s.t.Fatal(err)
 	}
@@ -179,7 +214,13 @@ func (s *shop) kubernetes() *controllers {
 	ctx, stop := context.WithCancel(context.Background())
 	var playing sync.WaitGroup
 	playing.Go(func() { c.run(ctx) })
-	s.t.Cleanup(func() { stop(); playing.Wait() })
+	s.t.Cleanup(func() {
+		stop()
+		playing.Wait()
+		for _, wrong := range c.seen {
+			s.t.Error(wrong)
+		}
+	})
 	return c
 }
 
@@ -206,10 +247,27 @@ func (s *shop) printedRights() []string {
 // TestPeersKubernetes deploys, moves traffic and scales, three versions, by
 // the command line, on a real API server whose controllers the test plays:
 // a first release, a promoted one, a returned one, and the retirements.
+// Somebody else changes the weights in between.
 func TestPeersKubernetes(t *testing.T) {
 	t.Parallel()
+	cluster, err := kubetest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Stop)
+	if err = cluster.Install(kubetest.GatewayAPI, "HTTPRoute"); err == nil {
+		err = cluster.Install(kubetest.Istio, "VirtualService", "DestinationRule")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("gateway", func(t *testing.T) { t.Parallel(); wholeRollouts(t, cluster, false) })
+	t.Run("istio", func(t *testing.T) { t.Parallel(); wholeRollouts(t, cluster, true) })
+}
+
+func wholeRollouts(t *testing.T, cluster *kubetest.Cluster, istio bool) {
 	s := newShop(t)
-	c := s.kubernetes()
+	c := s.kubernetes(cluster, istio)
 	shares := func(a, b float64) {
 		t.Helper()
 		if got := c.weights(t.Context()); got["a"] != a || got["b"] != b {
@@ -228,6 +286,13 @@ func TestPeersKubernetes(t *testing.T) {
 	if n := c.replicas("b"); n != 2 {
 		t.Errorf("%d replicas for 25 %% of 8", n)
 	}
+	c.drift(90, 10)
+	s.exits(3, "run", "--version", "2.0")
+	if doc, _ := s.status(); !strings.Contains(doc.Rollout.Step("traffic@50").Message, "last changed by kubectl-edit at ") {
+		t.Errorf("drift is told without who did it: %s", doc.Rollout.Step("traffic@50").Message)
+	}
+	shares(90, 10)
+	s.answer(0, "approve")
 	s.exits(0, "run", "--version", "2.0")
 	shares(0, 100)
 	eventually(t, func() error {
@@ -239,15 +304,22 @@ func TestPeersKubernetes(t *testing.T) {
 	})
 	s.exits(0, "run", "--version", "3.0", "--until", "traffic@100")
 	shares(50, 50)
+	c.drift(20, 80) // a return asks nobody
 	s.exits(0, "revert", "--version", "3.0")
 	shares(0, 100)
 	doc, _ := s.status()
 	if doc.Rollout.Status != state.Returned || doc.Passes[0].Serving != state.SlotB || c.replicas("b") != 8 {
 		t.Errorf("ended as %s, with slot %s serving by %d replicas", doc.Rollout.Status, doc.Passes[0].Serving, c.replicas("b"))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, wrong := range c.seen {
-		t.Error(wrong)
-	}
+}
+
+// drift is somebody else who sets weights, those of slot a first.
+func (c *controllers) drift(weights ...int) {
+	like, rules, entries := c.route()
+	c.Edit(like, "kubectl-edit", func(o map[string]any) {
+		rule := o["spec"].(map[string]any)[rules].([]any)[0].(map[string]any)
+		for i, w := range weights {
+			rule[entries].([]any)[i].(map[string]any)["weight"] = w
+		}
+	})
 }

@@ -62,7 +62,7 @@ func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundl
 func (s Settings) router(client *api.Client, log func(string, ...any), now func() time.Time) *traffic.Router {
 	options := dialect.Options{
 		Client: client, Service: s.Service, Namespace: s.Namespace, RouteNamespace: s.RouteNamespace,
-		Rules: s.Rules, Gateways: s.Gateways, DestinationRule: s.DestRule,
+		Rules: s.Rules, Gateways: s.Gateways, DestinationRule: s.DestRule, Deploys: len(s.Manifests) > 0,
 		Settle: s.Settle, SettleTimeout: s.SettleTimeout, Log: log, Now: now,
 	}
 	r := &traffic.Router{Client: client, Parts: s.routes(), Step: s.Traits().Step, Log: log, Now: now}

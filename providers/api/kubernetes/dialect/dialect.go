@@ -6,6 +6,7 @@ package dialect
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +15,7 @@ import (
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/route"
+	"github.com/manent/action/state"
 )
 
 // API groups, as rules of a Role name them.
@@ -31,6 +33,7 @@ type Options struct {
 	Rules           []string      // managed rules by name
 	Gateways        []string      // parents whose word counts
 	DestinationRule string        // "" for one named like the Service
+	Deploys         bool          // a deployment makes the Service when it is missing
 	Settle          time.Duration // for the last proxy to follow
 	SettleTimeout   time.Duration // after which a silent controller is believed
 	Log             func(format string, args ...any)
@@ -117,6 +120,32 @@ func (o Options) service(ctx context.Context, name string) (*unstructured.Unstru
 		return nil, err
 	}
 	return o.Client.Get(ctx, api.Ref{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: ns, Name: name})
+}
+
+// unknowable: nobody can count what serves in a slot.
+const unknowable = -1
+
+// each counts for both slots at once, so that a slow API server answers within
+// one call of the engine.
+func each(count func(state.Slot) (int, error)) (map[state.Slot]int, error) {
+	var got [2]int
+	var failed [2]error
+	var asked sync.WaitGroup
+	slots := []state.Slot{state.SlotA, state.SlotB}
+	for i, slot := range slots {
+		asked.Go(func() { got[i], failed[i] = count(slot) })
+	}
+	asked.Wait()
+	units := map[state.Slot]int{}
+	for i, slot := range slots {
+		if failed[i] != nil {
+			return nil, failed[i]
+		}
+		if got[i] != unknowable {
+			units[slot] = got[i]
+		}
+	}
+	return units, nil
 }
 
 // reached reports whether the proxies have had time to follow a change.

@@ -31,24 +31,19 @@ func (g Gateway) Parse(ref api.Ref, doc map[string]any) (Route, error) {
 // Capacity counts the ready endpoints of each slot's Service. A Service that
 // is not there has none; what an ExternalName stands for nobody knows.
 func (g Gateway) Capacity(ctx context.Context) (map[state.Slot]int, error) {
-	units := map[state.Slot]int{}
-	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
+	return each(func(slot state.Slot) (int, error) {
 		service, err := g.service(ctx, g.Service+"-"+string(slot))
 		switch {
 		case providers.KindOf(err) == providers.NotFound:
-			units[slot] = 0
-			continue
+			return 0, nil
 		case err != nil:
-			return nil, err
+			return 0, err
 		}
 		if kind, _, _ := unstructured.NestedString(service.Object, "spec", "type"); kind == "ExternalName" {
-			continue
+			return unknowable, nil
 		}
-		if units[slot], err = g.endpoints(ctx, service); err != nil {
-			return nil, err
-		}
-	}
-	return units, nil
+		return g.endpoints(ctx, service)
+	})
 }
 
 // endpoints counts what is ready, at least up to the first page that has any:

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,27 +36,30 @@ func (i Istio) Parse(ref api.Ref, doc map[string]any) (Route, error) {
 // Capacity counts the ready pods of each subset, after it has seen that the
 // DestinationRule has both: a weight for a subset that is not there makes 503.
 func (i Istio) Capacity(ctx context.Context) (map[state.Slot]int, error) {
+	var service *unstructured.Unstructured
+	var missing error
+	var asked sync.WaitGroup
+	asked.Go(func() { service, missing = i.service(ctx, i.Service) })
 	subsets, err := i.subsets(ctx)
+	asked.Wait()
 	if err != nil {
 		return nil, err
 	}
-	service, err := i.service(ctx, i.Service)
-	if err != nil {
-		return nil, err
+	switch {
+	case missing != nil && i.Deploys && providers.KindOf(missing) == providers.NotFound:
+		return map[state.Slot]int{state.SlotA: 0, state.SlotB: 0}, nil // the first deployment brings it
+	case missing != nil:
+		return nil, missing
 	}
 	selector, _, _ := unstructured.NestedStringMap(service.Object, "spec", "selector")
 	if len(selector) == 0 {
 		return nil, nil // its endpoints are made by somebody else, and nobody can know of them
 	}
-	units := map[state.Slot]int{}
-	for slot, labels := range subsets {
+	return each(func(slot state.Slot) (int, error) {
 		both := maps.Clone(selector)
-		maps.Copy(both, labels)
-		if units[slot], err = i.pods(ctx, service.GetNamespace(), both); err != nil {
-			return nil, err
-		}
-	}
-	return units, nil
+		maps.Copy(both, subsets[slot])
+		return i.pods(ctx, service.GetNamespace(), both)
+	})
 }
 
 func (i Istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, error) {
