@@ -8,7 +8,6 @@ package nginxplus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/httpx"
@@ -25,7 +25,8 @@ import (
 const Newest = 9
 
 // Client talks to one instance, and stays with one version of the API: make
-// another for another call. It is for one goroutine.
+// another for another call. The first call has to be one that no other is made
+// beside.
 type Client struct {
 	http     *httpx.Client
 	provider string
@@ -43,23 +44,73 @@ func New(client *httpx.Client, provider, base, upstream string, version int) *Cl
 	return &Client{http: client, provider: provider, base: base, where: upstream + " at " + base, upstream: upstream, version: version}
 }
 
-// Servers lists the upstream's entries in NGINX's order.
-func (c *Client) Servers(ctx context.Context) ([]Server, error) {
-	if err := c.negotiate(ctx); err != nil {
-		return nil, err
+// Servers lists the upstream's entries in NGINX's order. Their state is asked
+// for at the same time; where it cannot be had, unseen says why, and no server
+// has a Name, Live nor Up. Without a version the newest known is tried while
+// the instance is asked for its own, which saves a slow API a call.
+func (c *Client) Servers(ctx context.Context) (servers []Server, unseen, err error) {
+	if c.version != 0 {
+		return c.look(ctx, c.version)
 	}
+	listing, stop := context.WithCancel(ctx)
+	defer stop()
+	var version int
+	var unlisted error
+	var asked sync.WaitGroup
+	asked.Go(func() { version, unlisted = c.newest(listing) })
+	servers, unseen, err = c.look(ctx, Newest)
+	if err == nil {
+		stop()
+	}
+	asked.Wait()
+	switch {
+	case err == nil:
+		c.version = Newest
+	case !errors.Is(err, errVersion):
+	case unlisted != nil:
+		return nil, nil, unlisted
+	default:
+		c.version = version
+		return c.look(ctx, version)
+	}
+	return servers, unseen, err
+}
+
+// look reads the entries and, beside them, their state.
+func (c *Client) look(ctx context.Context, version int) (servers []Server, unseen, err error) {
 	op := "read upstream " + c.where
-	var entries []configured
-	if err := c.send(ctx, http.MethodGet, "/servers/", op, nil, &entries); err != nil {
-		return nil, err
-	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
 	var live status
-	if err := c.send(ctx, http.MethodGet, "/", op, nil, &live); err != nil {
-		return nil, err
+	var watched sync.WaitGroup
+	watched.Go(func() {
+		unseen = c.send(watching, call{version: version, method: http.MethodGet, path: "/", op: op, into: &live})
+		if unseen == nil && live.Peers == nil {
+			unseen = c.http.Unexpected(op, "no list of peers")
+		}
+	})
+	var entries []configured
+	err = c.send(ctx, call{version: version, method: http.MethodGet, path: "/servers/", op: op, into: &entries})
+	if err != nil {
+		stop()
 	}
-	if entries == nil || live.Peers == nil {
-		return nil, c.http.Unexpected(op, "no list of servers")
+	watched.Wait()
+	if err == nil && entries == nil {
+		err = c.http.Unexpected(op, "no list of servers")
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if unseen != nil {
+		live.Peers = nil
+	}
+	servers, err = c.join(op, entries, live.Peers)
+	return servers, unseen, err
+}
+
+// join adds to each entry what its peer says of it. A reload between the two
+// answers may have given an id to another server.
+func (c *Client) join(op string, entries []configured, peers []peer) ([]Server, error) {
 	out := make([]Server, len(entries))
 	for i, e := range entries {
 		if e.ID == "" || e.Server == "" || e.Weight < 1 {
@@ -69,10 +120,9 @@ func (c *Client) Servers(ctx context.Context) ([]Server, error) {
 			ID: string(e.ID), Address: e.Server, Host: e.Host, Parent: string(e.Parent),
 			Weight: e.Weight, Drain: e.Drain, Down: e.Down, Backup: e.Backup,
 		}
-		// A reload between the two answers may have given the id to another.
-		j := slices.IndexFunc(live.Peers, func(p peer) bool { return p.ID == e.ID && p.Server == e.Server })
+		j := slices.IndexFunc(peers, func(p peer) bool { return p.ID == e.ID && p.Server == e.Server })
 		if j >= 0 {
-			out[i].Live, out[i].Up, out[i].Name = true, live.Peers[j].up(), live.Peers[j].Name
+			out[i].Live, out[i].Up, out[i].Name = true, peers[j].up(), peers[j].Name
 		}
 	}
 	return out, nil
@@ -99,7 +149,7 @@ func (c *Client) Set(ctx context.Context, s Server, units int) error {
 	if drain {
 		op = fmt.Sprintf("drain %s in upstream %s", s.Address, c.where)
 	}
-	if err := c.send(ctx, http.MethodPatch, "/servers/"+url.PathEscape(s.ID), op, body, &now); err != nil {
+	if err := c.send(ctx, call{c.version, http.MethodPatch, "/servers/" + url.PathEscape(s.ID), op, body, &now}); err != nil {
 		return err
 	}
 	if now.Server != s.Address {
@@ -115,14 +165,14 @@ const nobody = 1 << 30
 
 // Writable asks for a change of a server that is not there: what answers that
 // there is no such server would have changed one. It is an error if the API is
-// read-only or the credentials are not for writing; any other refusal says
-// nothing, and is none.
+// read-only, the credentials are not for writing, or nobody can tell; any other
+// refusal by the API says nothing, and is none.
 func (c *Client) Writable(ctx context.Context) error {
 	if err := c.negotiate(ctx); err != nil {
 		return err
 	}
 	drain := true
-	err := c.send(ctx, http.MethodPatch, "/servers/"+strconv.Itoa(nobody), "ask to write upstream "+c.where, change{Drain: &drain}, nil)
+	err := c.send(ctx, call{c.version, http.MethodPatch, "/servers/" + strconv.Itoa(nobody), "ask to write upstream " + c.where, change{Drain: &drain}, nil})
 	if k := providers.KindOf(err); err == nil || k == providers.NotFound || k == providers.Invalid || k == providers.Conflict {
 		return nil
 	}
@@ -134,82 +184,36 @@ func (c *Client) negotiate(ctx context.Context) error {
 	if c.version != 0 {
 		return nil
 	}
+	version, err := c.newest(ctx)
+	c.version = version
+	return err
+}
+
+// newest is the newest version that both sides know.
+func (c *Client) newest(ctx context.Context) (int, error) {
 	var offered []int
 	op := "list the API's versions at " + c.base
 	resp, err := c.http.Send(ctx, httpx.Request{Method: http.MethodGet, URL: c.base + "/", Into: &offered, Op: op})
 	if err != nil {
-		return c.explain(err, resp)
+		return 0, explain(err, resp)
 	}
 	if len(offered) == 0 || slices.Min(offered) < 1 {
-		return c.http.Unexpected(op, fmt.Sprintf("versions %v", offered))
+		return 0, c.http.Unexpected(op, fmt.Sprintf("versions %v", offered))
 	}
-	c.version = min(Newest, slices.Max(offered))
-	return nil
+	return min(Newest, slices.Max(offered)), nil
 }
 
-func (c *Client) send(ctx context.Context, method, path, op string, body, into any) error {
+// call is one call about the upstream.
+type call struct {
+	version          int
+	method, path, op string
+	body, into       any
+}
+
+func (c *Client) send(ctx context.Context, do call) error {
 	resp, err := c.http.Send(ctx, httpx.Request{
-		Method: method, Op: op, Body: body, Into: into,
-		URL: c.base + "/" + strconv.Itoa(c.version) + "/http/upstreams/" + url.PathEscape(c.upstream) + path,
+		Method: do.method, Op: do.op, Body: do.body, Into: do.into,
+		URL: c.base + "/" + strconv.Itoa(do.version) + "/http/upstreams/" + url.PathEscape(c.upstream) + do.path,
 	})
-	return c.explain(err, resp)
-}
-
-// ErrGone is in the chain when NGINX has no server with the id.
-var ErrGone = errors.New("UpstreamServerNotFound")
-
-// meaning is what one of the API's codes means.
-type meaning struct {
-	kind providers.Kind
-	hint string
-}
-
-func meaningOf(code string) (meaning, bool) {
-	m, ok := map[string]meaning{
-		"UpstreamNotFound":              {providers.NotFound, "expected the name of an upstream of the http block that has a zone"},
-		"UpstreamServerNotFound":        {providers.NotFound, "NGINX was reloaded meanwhile; run this again"},
-		"UnknownVersion":                {providers.Invalid, "leave api_version out for the newest that both sides know"},
-		"PathNotFound":                  {providers.NotFound, "expected in api_urls the address of the location with the api directive, such as https://lb1:8443/api"},
-		"UpstreamStatic":                {providers.Invalid, "give the upstream a zone: without one its servers cannot be changed at run time"},
-		"MethodDisabled":                {providers.Denied, "the API is read-only: write `api write=on;` in its location"},
-		"UpstreamServerWeightImmutable": {providers.Invalid, "SRV records give this server its weight: list servers without service= in the upstream"},
-		"UpstreamServerImmutable":       {providers.Invalid, ""},
-		"UpstreamBadServerId":           {providers.Invalid, ""},
-		"UpstreamBadWeight":             {providers.Invalid, ""},
-		"UpstreamConfFormatError":       {providers.Invalid, "this version of the API may be too old: leave api_version out"},
-		"UpstreamOutOfMemory":           {providers.Unavailable, "give the upstream's zone more memory"},
-		"BodyReadError":                 {providers.Unavailable, ""},
-		"JsonError":                     {providers.Invalid, ""},
-	}[code]
-	return m, ok
-}
-
-// explain names what the API's own code says, and what helps. Of an answer
-// only a code that is known gets into the text.
-func (c *Client) explain(err error, resp *httpx.Response) error {
-	f, ok := errors.AsType[*providers.Fault](err)
-	if !ok || resp == nil {
-		return err
-	}
-	told := *f
-	var p problem
-	if json.Unmarshal(resp.Body, &p) == nil {
-		if m, known := meaningOf(p.Error.Code); known {
-			told.Kind, told.Hint = m.kind, m.hint
-			told.Err = fmt.Errorf("status %d, %s", resp.Status, p.Error.Code)
-			if p.Error.Code == ErrGone.Error() {
-				told.Err = fmt.Errorf("status %d, %w", resp.Status, ErrGone)
-			}
-			return &told
-		}
-	}
-	switch resp.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		told.Hint = "credentials_secret names a secret user:password that the API's location lets in for GET and PATCH"
-	case http.StatusNotFound:
-		told.Hint = "expected in api_urls the address of the location with the api directive, such as https://lb1:8443/api"
-	case http.StatusMethodNotAllowed:
-		told.Hint = "does the location of api_urls have the directive `api write=on;`?"
-	}
-	return &told
+	return explain(err, resp)
 }

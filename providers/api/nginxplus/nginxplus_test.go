@@ -20,7 +20,7 @@ func client(t *testing.T, h http.Handler) *api.Client {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	return api.New(httpx.New(httpx.Options{Provider: "nginx-plus", Backoff: 1}), "nginx-plus", srv.URL+"/api/", "app", 0)
+	return api.New(httpx.New(httpx.Options{Provider: "nginx-plus", Backoff: 1, NoRedirects: true}), "nginx-plus", srv.URL+"/api/", "app", 0)
 }
 
 func TestSet(t *testing.T) {
@@ -30,7 +30,7 @@ func TestSet(t *testing.T) {
 		units, weight int
 		drain         bool
 	}{{7, 7, false}, {0, 7, true}, {0, 7, true}, {2, 2, false}} {
-		servers, err := c.Servers(t.Context())
+		servers, _, err := c.Servers(t.Context())
 		if err == nil {
 			err = c.Set(t.Context(), servers[0], step.units)
 		}
@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 		"version 0":       {`[0,9]`, `[]`, `{"peers":[]}`, "versions [0 9]"},
 		"not a list":      {`{"a":1}`, `[]`, `{"peers":[]}`, "not the expected JSON"},
 		"null servers":    {`[9]`, `null`, `{"peers":[]}`, "no list of servers"},
-		"no peers":        {`[9]`, `[]`, `{}`, "no list of servers"},
+		"no peers":        {`[9]`, `[]`, `{}`, "no list of peers"},
 		"servers as map":  {`[9]`, `{"peers":[]}`, `{"peers":[]}`, "not the expected JSON"},
 		"no weight":       {`[9]`, `[{"id":0,"server":"x:80"}]`, `{"peers":[]}`, `server "x:80" with id "0" and weight 0`},
 		"weight as text":  {`[9]`, `[{"id":0,"server":"x:80","weight":"1"}]`, `{"peers":[]}`, "not the expected JSON"},
@@ -81,12 +81,18 @@ func TestAnswers(t *testing.T) {
 				switch {
 				case r.URL.Path == "/api/":
 					body = tt.versions
+				case !strings.HasSuffix(tt.versions, "9]") || tt.versions[1] == '0':
+					nginxplustest.Refuse(w, http.StatusNotFound, "UnknownVersion", "not this one")
+					return
 				case strings.HasSuffix(r.URL.Path, "/servers/"):
 					body = tt.servers
 				}
 				_, _ = fmt.Fprint(w, body)
 			}))
-			got, err := c.Servers(t.Context())
+			got, unseen, err := c.Servers(t.Context())
+			if tt.live == "{}" {
+				err = unseen
+			}
 			if tt.text == "" {
 				want := []api.Server{{ID: "0", Address: "10.0.0.1:80", Host: "h", Parent: "7", Weight: 1}}
 				if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -127,12 +133,43 @@ func TestCodes(t *testing.T) {
 				w.WriteHeader(want.status)
 				_, _ = fmt.Fprintf(w, `{"error":{"status":%d,"text":"%s","code":"%s"}}`, want.status, "words of the server", code)
 			}))
-			_, err := c.Servers(t.Context())
+			_, _, err := c.Servers(t.Context())
 			hint := providers.HintOf(err)
 			if providers.KindOf(err) != want.kind || !strings.Contains(hint, want.hint) || !strings.Contains(err.Error(), code) {
 				t.Errorf("error %v of kind %v with hint %q", err, providers.KindOf(err), hint)
 			}
 		})
+	}
+}
+
+// What is no answer of the API says nothing about the upstream, and where it
+// points to nothing is sent.
+func TestNotItsOwn(t *testing.T) {
+	for status, kind := range map[int]providers.Kind{
+		301: providers.Unavailable, 302: providers.Unavailable, 308: providers.Unavailable, 400: providers.Unavailable, 404: providers.Unavailable,
+		405: providers.Unavailable, 409: providers.Unavailable, 410: providers.Unavailable, 412: providers.Unavailable, 502: providers.Unavailable,
+		401: providers.Denied, 403: providers.Denied, 429: providers.Throttled,
+	} {
+		for _, body := range []string{"<html>this is the proxy</html>", `{"code":404,"message":"of another API"}`, ""} {
+			c := client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/elsewhere" {
+					t.Error("a redirect was followed")
+				}
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(status)
+				_, _ = fmt.Fprint(w, body)
+			}))
+			_, _, err := c.Servers(t.Context())
+			if providers.KindOf(err) != kind || status < 500 && kind != providers.Throttled && providers.HintOf(err) == "" {
+				t.Errorf("status %d with %q: %v of kind %v, hint %q, want %v", status, body, err, providers.KindOf(err), providers.HintOf(err), kind)
+			}
+			if err := c.Set(t.Context(), api.Server{ID: "1", Address: "x:80"}, 1); providers.KindOf(err) != kind {
+				t.Errorf("a write, status %d with %q: %v", status, body, err)
+			}
+			if err := c.Writable(t.Context()); providers.KindOf(err) != kind {
+				t.Errorf("the question whether it can be written, status %d with %q: %v", status, body, err)
+			}
+		}
 	}
 }
 

@@ -29,6 +29,17 @@ func (s Server) Units() int {
 	return s.Weight
 }
 
+// Out says how somebody took the server out of service, "" for not at all.
+func (s Server) Out() string {
+	switch {
+	case s.Down:
+		return "is marked down"
+	case s.Drain:
+		return "drains"
+	}
+	return ""
+}
+
 // number is an id: the description says integer for id and string for parent.
 type number string
 
@@ -95,6 +106,7 @@ type change struct {
 // problem is NginxError.
 type problem struct {
 	Error struct {
-		Code string `json:"code"`
+		Status int  `json:"status"`
+		Code   code `json:"code"`
 	} `json:"error"`
 }

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/nginxplus/nginxplustest"
-	"github.com/manent/action/providers/httpx"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/providers/router/routertest"
 	"github.com/manent/action/state"
@@ -167,28 +165,6 @@ func TestReturnReachesTheRest(t *testing.T) {
 	wantKind(t, err, providers.Unavailable, "could not be read before")
 	if _, err = r.Write(t.Context(), candidateB(), want, read(t, r)); err != nil {
 		t.Error(err)
-	}
-}
-
-// An answer of 30 s is not waited for.
-func TestSlow(t *testing.T) {
-	w := newWorld(t)
-	s := w.settings()
-	s.Timeout = time.Second
-	r, err := New(env(), s, httpx.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := harness(t, w)
-	defer h.Hang(1)()
-	began := time.Now()
-	seen, err := r.Read(t.Context(), candidateB())
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantKind(t, seen.Err(), providers.Unknown, "no answer within 1s")
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("took %v, want about a second", took)
 	}
 }
 

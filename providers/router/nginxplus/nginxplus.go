@@ -11,7 +11,9 @@
 // The API has no conditional write. Every instance is compared before the
 // first is written, and once more right before its own writes, and read again
 // after them. A hand that changes the very server in between is overwritten
-// unseen; what else it changed is found.
+// unseen; what else it changed is found. A return overwrites in any case: it
+// makes its changes at the same time and leaves the reading after them to the
+// caller, so that it ends in the time of a call also where the API is slow.
 package nginxplus
 
 import (
@@ -75,7 +77,7 @@ type Router struct {
 }
 
 // Read implements router.Router.
-func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error) {
+func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, error) {
 	ctx, err := r.login(ctx)
 	if err != nil {
 		return router.Reading{}, err
@@ -83,7 +85,7 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 	out := router.Reading{Parts: make([]router.Part, len(r.parts))}
 	var all sync.WaitGroup
 	for i, p := range r.parts {
-		all.Go(func() { out.Parts[i] = r.at(p).read(ctx) })
+		all.Go(func() { out.Parts[i] = r.at(p, slots.Candidate).read(ctx) })
 	}
 	all.Wait()
 	return out, nil
@@ -109,16 +111,14 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 	if err != nil {
 		return false, err
 	}
-	for _, w := range want {
-		i, err := r.on(w.ID)
+	ok, err := router.SettledParts(want, func(w state.PartWeights) (bool, error) {
+		i, err := r.on(w.ID, "")
 		if err != nil {
-			return false, router.Named(name, "prove weights", err)
-		}
-		if v, err := i.look(ctx); err != nil || !v.has(w.Weights) {
 			return false, err
 		}
-	}
-	return true, nil
+		return i.settled(ctx, w.Weights)
+	})
+	return ok, router.Named(name, "prove weights", err)
 }
 
 // Plan implements router.Planner.
@@ -136,10 +136,10 @@ func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
 // PinnedFor implements router.Sticky.
 func (r *Router) PinnedFor() time.Duration { return r.settings.PinnedFor }
 
-func (r *Router) on(id string) (instance, error) {
+func (r *Router) on(id string, candidate state.Slot) (instance, error) {
 	i := slices.IndexFunc(r.parts, func(p part) bool { return p.id == id })
 	if i < 0 {
 		return instance{}, &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("there is no instance %s in api_urls", id)}
 	}
-	return r.at(r.parts[i]), nil
+	return r.at(r.parts[i], candidate), nil
 }

@@ -59,6 +59,9 @@ func newWorld(t *testing.T) *world {
 	w.faulty.IsWrite = func(r *http.Request) bool {
 		return r.Method == http.MethodPatch && !strings.HasSuffix(r.URL.Path, "/1073741824")
 	}
+	w.faulty.Refuse = func(rw http.ResponseWriter, text string, code int) {
+		nginxplustest.Refuse(rw, code, "Other", text)
+	}
 	for i := range 2 {
 		n := nginxplustest.New(t, initial(10*i)...)
 		n.User, n.Password = "manent", secret

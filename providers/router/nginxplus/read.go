@@ -1,6 +1,7 @@
 package nginxplus
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -12,21 +13,28 @@ import (
 
 // instance is one NGINX while a call lasts.
 type instance struct {
-	id      string
-	api     *api.Client
-	members []router.Member
+	id        string
+	api       *api.Client
+	members   []router.Member
+	candidate state.Slot // "" where the caller does not say
 }
 
-func (r *Router) at(p part) instance {
-	return instance{id: p.id, api: api.New(r.http, name, p.url, r.settings.Upstream, r.settings.Version), members: r.members}
+func (r *Router) at(p part, candidate state.Slot) instance {
+	return instance{id: p.id, api: api.New(r.http, name, p.url, r.settings.Upstream, r.settings.Version), members: r.members, candidate: candidate}
 }
 
+// look fails only where the configured weights cannot be known: what a name
+// stands for may be in the servers' state alone.
 func (i instance) look(ctx context.Context) (view, error) {
-	servers, err := i.api.Servers(ctx)
+	servers, unseen, err := i.api.Servers(ctx)
 	if err != nil {
 		return view{}, err
 	}
 	v := divide(servers, i.members)
+	v.candidate, v.unseen = i.candidate, unseen
+	if unseen != nil && providers.KindOf(v.unfit) == providers.NotFound {
+		return view{}, unseen
+	}
 	v.unfit = router.Named(name, "upstream at "+i.id, v.unfit)
 	return v, nil
 }
@@ -37,8 +45,11 @@ func (i instance) read(ctx context.Context) router.Part {
 	if err != nil {
 		return router.Part{PartWeights: state.PartWeights{ID: i.id}, Err: err}
 	}
-	if err := i.api.Writable(ctx); v.unfit == nil && providers.KindOf(err) == providers.Denied {
-		v.unfit = err
+	if v.unfit == nil {
+		v.unfit = router.Named(name, "upstream at "+i.id, v.takenOut())
+	}
+	if v.unfit == nil && v.unseen == nil {
+		v.unfit = i.api.Writable(ctx)
 	}
 	return v.part(i.id)
 }
@@ -56,41 +67,65 @@ type view struct {
 	ours   []entry      // in NGINX's order
 	others []api.Server // neither a target's nor a backup
 	unfit  error        // which targets have no server that can be weighed
+	unseen error        // why the servers' state is not known
+
+	candidate state.Slot
 }
 
 // divide finds the servers of each target.
 func divide(servers []api.Server, members []router.Member) view {
-	names := make([]string, len(members))
-	for i, m := range members {
-		names[i] = m.Name
-	}
 	var v view
 	var found []api.Found
-	found, v.others, v.unfit = api.Match(servers, names)
+	found, v.others, v.unfit = api.Match(servers, router.Names(members))
 	for _, f := range found {
-		v.ours = append(v.ours, entry{Server: f.Server, member: names[f.Of], slot: members[f.Of].Slot, takes: f.Takes})
+		v.ours = append(v.ours, entry{Server: f.Server, member: members[f.Of].Name, slot: members[f.Of].Slot, takes: f.Takes})
 	}
 	return v
 }
 
-// servers are the targets' servers for the solver, by NGINX's ids.
+// servers are the targets' servers for the solver, by NGINX's ids. Without
+// their state all count as up that are not marked down.
 func (v view) servers() []router.Server {
 	out := make([]router.Server, len(v.ours))
 	for i, e := range v.ours {
-		out[i] = router.Server{ID: e.ID, Slot: e.slot, Up: e.takes && e.Up && !e.Down, Weight: e.Units()}
+		out[i] = router.Server{ID: e.ID, Slot: e.slot, Up: e.takes && v.up(e.Server), Weight: e.Units()}
 	}
 	return out
 }
 
+func (v view) up(s api.Server) bool { return !s.Down && (s.Up || v.unseen != nil) }
+
 // weights are the targets' by name. Where a name stands for several servers
-// that differ, the largest counts: only a write that was cut off, a reload or
-// somebody else makes them differ.
+// that differ, what is worse for the stable slot counts: the most of the
+// candidate's, the least of the others. Only a write that was cut off, a
+// reload or somebody else makes them differ.
 func (v view) weights() map[string]float64 {
 	out := map[string]float64{}
 	for _, e := range v.ours {
-		out[e.member] = max(out[e.member], float64(e.Units()))
+		w, known := out[e.member]
+		switch units := float64(e.Units()); {
+		case !known:
+			out[e.member] = units
+		case e.slot == v.candidate || v.candidate == "":
+			out[e.member] = max(w, units)
+		default:
+			out[e.member] = min(w, units)
+		}
 	}
 	return out
+}
+
+// takenOut names the servers of the slot that serves alone which somebody took
+// out. What manent writes leaves none of them draining, and marks none down.
+func (v view) takenOut() error {
+	alone := router.Alone(v.servers())
+	var out []string
+	for _, e := range v.ours {
+		if how := e.Out(); e.slot == alone && e.takes && how != "" {
+			out = append(out, e.Address+" "+how)
+		}
+	}
+	return router.TakenOut(alone, out)
 }
 
 // lacks reports whether a weight is wanted for a target that has no server.
@@ -104,7 +139,7 @@ func (v view) lacks(want map[string]float64) bool {
 	return false
 }
 
-// has reports whether all servers are as wanted.
+// has reports whether all servers are as wanted, each address of a name too.
 func (v view) has(want map[string]float64) bool {
 	return !v.lacks(want) && !slices.ContainsFunc(v.ours, func(e entry) bool { return float64(e.Units()) != want[e.member] })
 }
@@ -117,9 +152,6 @@ func (v view) foreign() map[string]float64 {
 			out[s.Address] += float64(s.Units())
 		}
 	}
-	if len(out) == 0 {
-		return nil
-	}
 	return out
 }
 
@@ -127,22 +159,40 @@ func (v view) foreign() map[string]float64 {
 func (v view) part(id string) router.Part {
 	all := v.servers()
 	p := router.Part{
-		PartWeights: state.PartWeights{ID: id, Weights: v.weights()},
-		Units:       map[state.Slot]int{state.SlotA: 0, state.SlotB: 0},
-		Shares:      map[state.Slot]float64{},
-		Foreign:     v.foreign(), Unfit: v.unfit,
+		PartWeights: state.PartWeights{ID: id, Weights: v.weights()}, Foreign: v.foreign(), Unfit: v.unfit,
+		Units: map[state.Slot]int{state.SlotA: 0, state.SlotB: 0}, Servers: map[state.Slot]int{}, Shares: map[state.Slot]float64{},
 	}
-	p.Pending = !v.has(p.Weights)
-	for _, s := range all {
+	p.Pending = !v.has(p.Weights) || v.unseen != nil
+	for i, s := range all {
 		if s.Up {
 			p.Units[s.Slot]++
 		}
+		if v.ours[i].takes {
+			p.Servers[s.Slot]++
+		}
 	}
 	for _, s := range v.others {
-		all = append(all, router.Server{ID: s.ID, Up: s.Up && !s.Down, Weight: s.Units()})
+		all = append(all, router.Server{ID: s.ID, Up: v.up(s), Weight: s.Units()})
 	}
 	for slot := range p.Units {
 		p.Shares[slot] = router.ShareOf(all, slot)
 	}
+	if v.unseen != nil {
+		p.Units = nil
+		p.Unfit = cmp.Or(p.Unfit, v.unseen)
+	}
 	return p
+}
+
+// settled takes one look. Weights that split the traffic are in force only
+// where the servers' state is seen.
+func (i instance) settled(ctx context.Context, want map[string]float64) (bool, error) {
+	v, err := i.look(ctx)
+	if err != nil || !v.has(want) {
+		return false, err
+	}
+	if router.Splits(i.members, want) && v.unseen != nil {
+		return false, v.unseen
+	}
+	return true, nil
 }

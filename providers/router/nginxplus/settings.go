@@ -30,7 +30,7 @@ func New(env providers.Env, s Settings, opts httpx.Options) (*Router, error) {
 		return nil, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
 	opts.Provider, opts.Timeout, opts.Deadline, opts.Auth = name, s.Timeout, s.Timeout, authenticate
-	opts.CAFile = s.common().CAPath(env.Dir)
+	opts.CAFile, opts.NoRedirects = s.common().CAPath(env.Dir), true
 	r.http = httpx.New(opts)
 	return r, nil
 }

@@ -20,20 +20,21 @@ type job struct {
 	want   map[string]float64
 	expect *router.Part // nil when the caller did not see the part
 	slot   state.Slot   // whose share is bounded on the way
+	back   bool         // nothing is wanted for that slot
 }
 
 // jobs checks what is wanted before anything is touched.
 func (r *Router) jobs(slots state.Slots, want []state.PartWeights, expect router.Reading) ([]router.Job, error) {
 	jobs := make([]router.Job, 0, len(want))
 	for _, w := range want {
-		i, err := r.on(w.ID)
+		i, err := r.on(w.ID, slots.Candidate)
 		if err == nil {
 			_, err = router.Whole(w.Weights, r.members, most)
 		}
 		if err != nil {
 			return nil, router.Named(name, "write on "+w.ID, err)
 		}
-		jobs = append(jobs, job{instance: i, want: w.Weights, expect: expect.Part(w.ID), slot: slots.Candidate})
+		jobs = append(jobs, job{instance: i, want: w.Weights, expect: expect.Part(w.ID), slot: slots.Candidate, back: router.Returns(r.members, w.Weights, slots.Candidate)})
 	}
 	return jobs, nil
 }
@@ -69,9 +70,9 @@ func (j job) Write(ctx context.Context) (string, error) {
 	return "written", nil
 }
 
-// write compares again, writes what differs, and reads the instance once more:
-// there is no other way to see a hand that wrote at the same time. A server
-// whose id is gone was there under another one when NGINX was reloaded.
+// write compares, writes what differs, and reads the instance once more: there
+// is no other way to see a hand that wrote at the same time. A server whose id
+// is gone was there under another one when NGINX was reloaded.
 func (j job) write(ctx context.Context) error {
 	var err error
 	for range tries {
@@ -85,10 +86,11 @@ func (j job) write(ctx context.Context) error {
 		if err = j.expected(v); err != nil {
 			return err
 		}
-		if err = j.apply(ctx, v); err != nil && !errors.Is(err, api.ErrGone) {
-			return err
-		} else if err == nil {
+		switch err = j.apply(ctx, v); {
+		case err == nil && !j.back:
 			return j.proven(ctx)
+		case !errors.Is(err, api.ErrGone):
+			return err
 		}
 	}
 	return err
@@ -101,8 +103,12 @@ func (j job) apply(ctx context.Context, v view) error {
 	for _, e := range v.ours {
 		want[e.ID], byID[e.ID] = int(j.want[e.member]), e.Server
 	}
+	set := func(c router.Change) error { return j.api.Set(ctx, byID[c.ID], c.To) }
+	if j.back {
+		return router.Back(v.servers(), j.slot, want, set)
+	}
 	for _, c := range router.Changes(v.servers(), j.slot, want) {
-		if err := j.api.Set(ctx, byID[c.ID], c.To); err != nil {
+		if err := set(c); err != nil {
 			return err
 		}
 	}

@@ -372,8 +372,13 @@ func answer(w http.ResponseWriter, status int, body any) {
 }
 
 func refuse(w http.ResponseWriter, status int, code string) {
+	Refuse(w, status, code, "refused: "+code)
+}
+
+// Refuse answers with an error of the API.
+func Refuse(w http.ResponseWriter, status int, code, text string) {
 	answer(w, status, map[string]any{
-		"error":      map[string]any{"status": status, "text": "refused: " + code, "code": code},
+		"error":      map[string]any{"status": status, "text": text, "code": code},
 		"request_id": "0123456789abcdef", "href": "https://nginx.org/en/docs/http/ngx_http_api_module.html",
 	})
 }
