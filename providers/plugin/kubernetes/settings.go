@@ -23,10 +23,10 @@ type Settings struct {
 	Gateways       []string      `name:"gateways" help:"Gateway API: parents whose word counts; all of the route by default"`
 	DestRule       string        `name:"destination_rule" help:"Istio: the DestinationRule with the subsets; named like the Service by default"`
 	Kubeconfig     string        `name:"kubeconfig" help:"path of a kubeconfig; else KUBECONFIG, ~/.kube/config, or the pod's own service account"`
-	Context        string        `name:"context" help:"context of the kubeconfig; its current one by default"`
+	Context        string        `name:"context" help:"context of the kubeconfig, its current one by default; one for each cluster in the settings of clusters"`
 	Settle         time.Duration `name:"settle" default:"5s" help:"how long a change takes to reach the last proxy, after it is written and reported; nobody reports that"`
 	SettleTimeout  time.Duration `name:"settle_timeout" default:"1m" help:"Gateway API: a controller that is silent for so long after a change never reports, and is believed with a warning"`
-	Timeout        time.Duration `name:"timeout" default:"8s" help:"for one request to the API server"`
+	Timeout        time.Duration `name:"timeout" default:"8s" help:"for one request to the API server, and for a program that gives credentials"`
 }
 
 // longest is what a share may take to be in force, less than a step may.
