@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/plan"
 )
 
@@ -40,6 +41,6 @@ func (s *session) preview(ctx context.Context, act Action, now time.Time) (Outco
 	if err != nil {
 		return Outcome{}, &UnsureError{Step: step.Name, Err: err}
 	}
-	out.Message = fmt.Sprintf("would set share %s: weights %v to %v", shareOf(got), weightsIn(seen.Weights()), weightsIn(to))
+	out.Message = fmt.Sprintf("would set share %s: %s to %s", router.PercentText(got), router.TextOf(seen.Weights()), router.TextOf(to))
 	return out, nil
 }

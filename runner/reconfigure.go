@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/manent/action/providers/router"
 	"time"
 
 	"github.com/manent/action/runner/config"
@@ -80,7 +81,7 @@ func rises(next plan.Plan, d *state.Document) error {
 		}
 		if step.Share < pass.Share {
 			return &UsageError{
-				Reason: fmt.Sprintf("step %s is new and below the share in force, which is %s", step.Name, shareOf(pass.Share)),
+				Reason: fmt.Sprintf("step %s is new and below the share in force, which is %s", step.Name, router.PercentText(pass.Share)),
 				Hint:   "leave it out, or end the rollout with `manent revert` and start again",
 			}
 		}

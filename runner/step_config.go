@@ -81,25 +81,30 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 		return orFailed(fmt.Errorf("see the present weights in force: %w", err))
 	}
 	for _, share := range c.cfg.Rollout.Traffic.Steps {
-		if _, _, err := c.planAny(share, seen); err != nil {
-			return orFailed(fmt.Errorf("share %s: %w", shareOf(share), err))
+		got, err := c.planAny(share, seen)
+		if err != nil {
+			return orFailed(fmt.Errorf("share %s: %w", router.PercentText(share), err))
+		}
+		if got > share*1.1 {
+			c.e.World.Say(fmt.Sprintf("share %s will be %s: the router has no smaller weights for these servers", router.PercentText(share), router.PercentText(got)))
 		}
 	}
 	return result{}, nil
 }
 
-// planAny plans a share before a slot is claimed, for the one that does not
-// serve.
-func (c *call) planAny(share float64, seen router.Reading) (any, float64, error) {
-	if p, ok := c.router().(router.Planner); ok {
-		free := state.SlotA
-		if serving, _ := whoServes(seen); serving != "" {
-			free = serving.Other()
-		}
-		w, got, err := p.Plan(free, share, c.cfg.Tolerance(share), seen)
-		return w, got, err
+// planAny says what a share really gives before a slot is claimed, for the
+// slot that does not serve.
+func (c *call) planAny(share float64, seen router.Reading) (float64, error) {
+	p, ok := c.router().(router.Planner)
+	if !ok {
+		return share, nil
 	}
-	return nil, share, nil
+	free := state.SlotA
+	if serving, _ := whoServes(seen); serving != "" {
+		free = serving.Other()
+	}
+	_, got, err := p.Plan(free, share, c.cfg.Tolerance(share), seen)
+	return got, err
 }
 
 // refusedQueries asks every query once. Data need not be there yet; a query

@@ -32,6 +32,9 @@ func stepDeploy(ctx context.Context, c *call) (result, error) {
 	if res, ok, err := c.capacity(ctx, 0); !ok {
 		return res, err
 	}
+	if c.doc.Rollout.First {
+		return done("version %s is in slot %s", release.Version, c.candidate()), nil // which may have all weight already
+	}
 	return done("version %s is in slot %s, without traffic", release.Version, c.candidate()), nil
 }
 

@@ -97,12 +97,12 @@ func (c *call) inForce(ctx context.Context, seen router.Reading) (result, error)
 		}
 		if !ok {
 			p := seen.Parts[pending]
-			return drifted(fmt.Sprintf("part %s has weights %v, and they are not in force any more: it gives slot %s %v %%", p.ID, p.Weights, c.candidate(), p.Shares[c.candidate()]), seen), nil
+			return drifted(fmt.Sprintf("part %s has weights %s, and they are not in force any more: it gives slot %s %s", p.ID, router.Text(p.Weights), c.candidate(), router.PercentText(p.Shares[c.candidate()])), seen), nil
 		}
 	}
 	given := c.pass.Share
 	if got := seen.Share(c.candidate()); got > given+c.cfg.Tolerance(given) {
-		c.e.World.Say(fmt.Sprintf("slot %s gets %.4g %% of the traffic, %v %% were given to it: servers of slot %s are out of service", c.candidate(), got, given, c.stable()))
+		c.e.World.Say(fmt.Sprintf("slot %s gets %s of the traffic, %s were given to it: servers of slot %s are out of service", c.candidate(), router.PercentText(got), router.PercentText(given), c.stable()))
 	}
 	return result{}, nil
 }

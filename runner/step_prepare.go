@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/manent/action/providers/router"
@@ -40,7 +41,7 @@ func stepPrepare(ctx context.Context, c *call) (result, error) {
 		free = state.SlotA
 	}
 	if share := seen.Share(free); serving != "" && share > 0 {
-		return busy(fmt.Sprintf("slot %s has %v %% of the traffic", free, share)), nil
+		return busy(fmt.Sprintf("slot %s has %s of the traffic", free, router.PercentText(share))), nil
 	}
 	if seen.Testers {
 		return busy(fmt.Sprintf("the testers' entry for slot %s is still in place", free)), nil
@@ -83,12 +84,12 @@ func whoServes(seen router.Reading) (serving state.Slot, busy string) {
 				continue
 			}
 			if serving != "" && serving != slot {
-				return "", fmt.Sprintf("both slots have traffic: part %s gives %v %% to a and %v %% to b", p.ID, p.Shares[state.SlotA], p.Shares[state.SlotB])
+				return "", fmt.Sprintf("both slots have traffic: part %s gives %s to a and %s to b%s", p.ID, router.PercentText(p.Shares[state.SlotA]), router.PercentText(p.Shares[state.SlotB]), changedBy(p))
 			}
 			serving = slot
 		}
 		if len(p.Foreign) > 0 {
-			return "", fmt.Sprintf("part %s has foreign entries with weight %v, so that a share of ours is not a share of the traffic", p.ID, p.Foreign)
+			return "", fmt.Sprintf("part %s has foreign entries with weight, so that a share of ours is not a share of the traffic: %s%s", p.ID, router.Text(p.Foreign), changedBy(p))
 		}
 	}
 	return serving, ""
@@ -114,7 +115,18 @@ func (c *call) disagree(seen router.Reading, serving state.Slot) (result, bool) 
 		who = "slot " + string(serving)
 	}
 	return drifted(fmt.Sprintf("the router has %s serving, the state has slot %s with version %s", who,
-		c.pass.Serving, c.pass.Slots.Get(c.pass.Serving).Version), seen), true
+		c.pass.Serving, c.pass.Slots.Get(c.pass.Serving).Version)+whoChanged(seen), seen), true
+}
+
+// whoChanged names who changed each part last, as far as systems say.
+func whoChanged(seen router.Reading) string {
+	out := ""
+	for _, p := range seen.Parts {
+		if p.By != "" {
+			out += fmt.Sprintf("; part %s%s", p.ID, strings.TrimPrefix(changedBy(p), ","))
+		}
+	}
+	return out
 }
 
 // busy refuses to use a slot that is not free.

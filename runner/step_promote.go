@@ -23,7 +23,7 @@ func stepPromote(ctx context.Context, c *call) (result, error) {
 		return res, nil
 	}
 	if !promotes && seen.Share(c.candidate().Other()) > 0 {
-		return result{}, fmt.Errorf("the router still gives slot %s %v %%, expected 0 before promote", c.candidate().Other(), seen.Share(c.candidate().Other()))
+		return result{}, fmt.Errorf("the router still gives slot %s %s, expected 0 before promote", c.candidate().Other(), router.PercentText(seen.Share(c.candidate().Other())))
 	}
 	if err := c.intend(ctx, nil); err != nil {
 		return result{}, err
@@ -94,7 +94,7 @@ func (c *call) serves(ctx context.Context) (result, error) {
 	}
 	other := c.candidate().Other()
 	if share := seen.Share(other); share > 0 {
-		return result{}, fmt.Errorf("the router gives slot %s %v %%, expected 0: version %s does not serve alone", other, share, c.doc.Rollout.Version)
+		return result{}, fmt.Errorf("the router gives slot %s %s, expected 0: version %s does not serve alone", other, router.PercentText(share), c.doc.Rollout.Version)
 	}
 	ok, err := c.settledWith(ctx, c.pass.Weights, nil)
 	if err != nil {

@@ -64,7 +64,7 @@ func (c *call) mayRetire(ctx context.Context) (string, error) {
 	}
 	for _, part := range seen.Parts {
 		if part.Shares[ret.Slot] > 0 || part.Pending {
-			return fmt.Sprintf("part %s still gives slot %s %v %%", part.ID, ret.Slot, part.Shares[ret.Slot]), nil
+			return fmt.Sprintf("part %s still gives slot %s %s", part.ID, ret.Slot, router.PercentText(part.Shares[ret.Slot])), nil
 		}
 		if part.Shares[p.Serving] <= 0 {
 			return fmt.Sprintf("part %s gives the serving slot %s nothing", part.ID, p.Serving), nil

@@ -35,7 +35,7 @@ func stepRevert(ctx context.Context, c *call) (result, error) {
 		return c.stay(result{}, err)
 	}
 	c.comeBack(back)
-	return done("all traffic is at slot %s: %v, read back at the router", c.stable(), weightsIn(back)), nil
+	return done("all traffic is at slot %s: %s, read back at the router", c.stable(), router.TextOf(back)), nil
 }
 
 func (c *call) stable() state.Slot { return c.candidate().Other() }
@@ -56,6 +56,7 @@ func (c *call) bringBack(ctx context.Context) ([]state.PartWeights, error) {
 // bringBackAgain does it once more, from the slots as they were, when the
 // longest call whose answer was lost is over: it may have landed late.
 func (c *call) bringBackAgain(ctx context.Context, slots state.Slots, wait time.Duration) ([]state.PartWeights, error) {
+	c.e.doing("all traffic is back; once more when a call whose answer was lost can no longer land", c.e.World.Now().Add(wait))
 	if err := c.e.World.Sleep(ctx, wait); err != nil {
 		return nil, err
 	}
@@ -208,7 +209,7 @@ func (c *call) confirm(ctx context.Context, want []state.PartWeights) ([]state.P
 		return nil, err
 	}
 	if !router.SameParts(seen.Weights(), want) {
-		return nil, fmt.Errorf("the router shows %v, expected %v", weightsIn(seen.Weights()), weightsIn(want))
+		return nil, fmt.Errorf("the router shows %s, expected %s", router.TextOf(seen.Weights()), router.TextOf(want))
 	}
 	if found := astray(seen, c.stable()); found != "" && c.cfg.Rollout.Traffic.OnDrift != "ignore" {
 		return nil, errors.New(found)
@@ -220,10 +221,10 @@ func (c *call) confirm(ctx context.Context, want []state.PartWeights) ([]state.P
 func astray(seen router.Reading, slot state.Slot) string {
 	for _, p := range seen.Parts {
 		if len(p.Foreign) > 0 {
-			return fmt.Sprintf("part %s gives traffic to entries that are in no slot, with weight %v", p.ID, p.Foreign)
+			return fmt.Sprintf("part %s gives traffic to entries that are in no slot, with weights %s", p.ID, router.Text(p.Foreign))
 		}
 		if share := p.Shares[slot]; share < 100-1e-6 {
-			return fmt.Sprintf("part %s gives slot %s %v %% of the traffic, expected 100", p.ID, slot, share)
+			return fmt.Sprintf("part %s gives slot %s %s of the traffic, expected 100%s", p.ID, slot, router.PercentText(share), changedBy(p))
 		}
 	}
 	return ""
@@ -267,7 +268,7 @@ func (c *call) comeBack(back []state.PartWeights) {
 	r.Return.Pending = nil
 	rec := c.record()
 	rec.State, rec.Ended = state.Done, c.e.World.Now().UTC()
-	rec.Message = fmt.Sprintf("all traffic is at slot %s: %v", p.Serving, weightsIn(back))
+	rec.Message = fmt.Sprintf("all traffic is at slot %s: %s", p.Serving, router.TextOf(back))
 	c.forgetIntents()
 	if len(r.Return.Passes) == 0 {
 		end(r, state.Returned, rec.Ended)

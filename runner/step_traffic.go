@@ -71,7 +71,7 @@ func (c *call) setShare(ctx context.Context, seen router.Reading, intent *state.
 		return orFailed(fmt.Errorf("see weights in force: %w", err))
 	}
 	if !ok {
-		return c.notYet("share %s is written, not yet in force", shareOf(intent.Share)), nil
+		return c.notYet("share %s is written, not yet in force", router.PercentText(intent.Share)), nil
 	}
 	return c.proven(ctx, intent)
 }
@@ -101,20 +101,8 @@ func (c *call) proven(ctx context.Context, intent *state.Intent) (result, error)
 	c.pass.Weights, c.pass.Share = intent.To, intent.Share
 	stage := c.stage()
 	stage.Status, stage.Achieved, stage.InForce = state.StageBaking, intent.Share, c.e.World.Now().UTC()
-	return done("share %s in force: read %v, wrote %v, read back at the router", shareOf(intent.Share),
-		weightsIn(intent.From), weightsIn(intent.To)), nil
-}
-
-// weightsIn shows weights shortly: without part names when there is one part.
-func weightsIn(parts []state.PartWeights) any {
-	if len(parts) == 1 {
-		return parts[0].Weights
-	}
-	all := map[string]map[string]float64{}
-	for _, p := range parts {
-		all[p.ID] = p.Weights
-	}
-	return all
+	return done("share %s in force: read %s, wrote %s, read back at the router", router.PercentText(intent.Share),
+		router.TextOf(intent.From), router.TextOf(intent.To)), nil
 }
 
 // capacity makes the candidate ready for a share before it gets it. ok is false when
@@ -127,7 +115,7 @@ func (c *call) capacity(ctx context.Context, share float64) (result, bool, error
 		err := b.Scaler.Scale(one, target, share)
 		cancel()
 		if err != nil {
-			res, err := orFailed(fmt.Errorf("scale slot %s for %s: %w", slot, shareOf(share), err))
+			res, err := orFailed(fmt.Errorf("scale slot %s for %s: %w", slot, router.PercentText(share), err))
 			return res, false, err
 		}
 	}
@@ -139,11 +127,11 @@ func (c *call) capacity(ctx context.Context, share float64) (result, bool, error
 		return yes, err
 	})
 	if err != nil {
-		res, err := orFailed(fmt.Errorf("see slot %s ready for %s: %w", slot, shareOf(share), err))
+		res, err := orFailed(fmt.Errorf("see slot %s ready for %s: %w", slot, router.PercentText(share), err))
 		return res, false, err
 	}
 	if !ok {
-		return c.notYet("slot %s is not ready for %s: %s", slot, shareOf(share), reason), false, nil
+		return c.notYet("slot %s is not ready for %s: %s", slot, router.PercentText(share), reason), false, nil
 	}
 	return result{}, true, nil
 }

@@ -53,11 +53,11 @@ func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent
 	var found []string
 	for _, p := range seen.Parts {
 		if len(p.Foreign) > 0 {
-			found = append(found, fmt.Sprintf("part %s has foreign entries %v", p.ID, p.Foreign))
+			found = append(found, fmt.Sprintf("part %s has foreign entries: %s", p.ID, router.Text(p.Foreign)))
 		}
 		want, known := router.Find(stored, p.ID)
 		if !known {
-			found = append(found, fmt.Sprintf("part %s is new, with weights %v", p.ID, p.Weights))
+			found = append(found, fmt.Sprintf("part %s is new, with weights %s", p.ID, router.Text(p.Weights)))
 			continue
 		}
 		if router.Same(p.Weights, want) {
@@ -68,11 +68,7 @@ func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent
 				continue
 			}
 		}
-		by := ""
-		if p.By != "" {
-			by = ", last changed by " + p.By
-		}
-		found = append(found, fmt.Sprintf("part %s has weights %v, manent last wrote %v%s", p.ID, p.Weights, want, by))
+		found = append(found, fmt.Sprintf("part %s has weights %s, manent last wrote %s%s", p.ID, router.Text(p.Weights), router.Text(want), changedBy(p)))
 	}
 	for _, p := range stored {
 		if !slices.ContainsFunc(seen.Parts, func(q router.Part) bool { return q.ID == p.ID }) {
@@ -80,6 +76,14 @@ func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent
 		}
 	}
 	return strings.Join(found, "; ")
+}
+
+// changedBy names who changed a part last, where its system says so.
+func changedBy(p router.Part) string {
+	if p.By == "" {
+		return ""
+	}
+	return ", last changed by " + p.By
 }
 
 // checkDrift returns a pause when the weights are not manent's.
@@ -147,9 +151,6 @@ func (c *call) keepReceipt(receipt state.Receipt) {
 
 // later is when to come back for something that is not ready.
 func (c *call) later() time.Time { return c.e.World.Now().UTC().Add(notYetAfter) }
-
-// shareOf is the share of the candidate in words.
-func shareOf(share float64) string { return fmt.Sprintf("%v %%", share) }
 
 // orFailed turns a provider's definite answer into a failed step; anything
 // else stays an error that could not tell.

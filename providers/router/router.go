@@ -118,7 +118,7 @@ type ErrDrifted struct {
 
 // Error names the part and both sides.
 func (e *ErrDrifted) Error() string {
-	return fmt.Sprintf("part %s has weights %v, expected %v", e.Part, e.Seen, e.Want)
+	return fmt.Sprintf("part %s has weights %s, expected %s", e.Part, Text(e.Seen), Text(e.Want))
 }
 
 // Same reports whether two sets of weights are equal, unit by unit. A unit

@@ -90,7 +90,7 @@ func checkRouter(ctx context.Context, c *checks, cfg config.Config, w runner.Wor
 	checkShares(c, cfg, r, seen)
 	checkOthers(c, cfg, w.Traits.Notes, seen)
 	if w.Traits.Conditional {
-		c.ok("stale write", "the router refuses a write based on old weights")
+		c.ok("stale write", "by its interface the router refuses a write based on old weights")
 	} else {
 		c.warn("stale write", "let nobody else change the weights during a rollout", "the router takes any write: weights are read, compared, written and read again, and a change in between is overwritten")
 	}
@@ -121,7 +121,7 @@ func checkPart(c *checks, p router.Part) {
 	}
 	switch {
 	case len(p.Foreign) > 0:
-		c.fail("router", "a share of ours is not a share of the traffic: take the foreign entries out", "%s; foreign entries with weight %v", text, p.Foreign)
+		c.fail("router", "a share of ours is not a share of the traffic: take the foreign entries out", "%s; foreign entries with weight: %s", text, router.Text(p.Foreign))
 	case p.Pending:
 		c.warn("router", "look again in a moment", "%s; accepted, not yet in force", text)
 	case serving == "":
@@ -146,15 +146,20 @@ func checkShares(c *checks, cfg config.Config, r router.Router, seen router.Read
 	if !ok {
 		return
 	}
+	given := make([]string, len(cfg.Rollout.Traffic.Steps))
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
-		for _, share := range cfg.Rollout.Traffic.Steps {
-			if _, _, err := planner.Plan(slot, share, cfg.Tolerance(share), seen); err != nil {
+		for i, share := range cfg.Rollout.Traffic.Steps {
+			_, got, err := planner.Plan(slot, share, cfg.Tolerance(share), seen)
+			if err != nil {
 				c.broke("shares", err)
 				return
 			}
+			if given[i] = router.PercentText(share); router.PercentText(got) != given[i] {
+				given[i] += " (really " + router.PercentText(got) + ")"
+			}
 		}
 	}
-	c.ok("shares", "the router can give each of %v %%", cfg.Rollout.Traffic.Steps)
+	c.ok("shares", "the router can give %s", strings.Join(given, ", "))
 }
 
 // checkQueries asks every query of the gate once, for slot b at 50 %.

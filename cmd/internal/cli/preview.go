@@ -42,5 +42,5 @@ func (a *app) preview(ctx context.Context, cfg config.Config, doc *state.Documen
 }
 
 func partText(p router.Part) string {
-	return fmt.Sprintf("part %s: a %v %%, b %v %%", p.ID, p.Shares[state.SlotA], p.Shares[state.SlotB])
+	return fmt.Sprintf("part %s: a %s, b %s", p.ID, router.PercentText(p.Shares[state.SlotA]), router.PercentText(p.Shares[state.SlotB]))
 }

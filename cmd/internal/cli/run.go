@@ -193,16 +193,19 @@ func (a *app) compare(ctx context.Context, e *runner.Engine, d *state.Document, 
 // acted is the view of a call of the engine.
 func (a *app) acted(ctx context.Context, p place, dryRun bool, out runner.Outcome, err error) (view, error) {
 	if err != nil {
+		if strings.Contains(endingOfError(err).Hint, "`manent ") {
+			_, _ = a.late(ctx, p) // what the hint is about: the call may have begun it
+		}
 		return view{}, a.interrupted(ctx, p, err)
 	}
 	if dryRun && out.Result == runner.NotYet {
 		out.Result = runner.Progress // saying what would be done is all that was asked
 	}
 	v := view{Outcome: &out}
-	if !a.json {
+	if !a.json && !strings.Contains(out.Remedy, "`manent ") {
 		return v, nil
 	}
-	if doc, err := a.late(ctx, p); err == nil {
+	if doc, err := a.late(ctx, p); err == nil && a.json {
 		v.Rollout = doc.Rollout
 	}
 	return v, nil

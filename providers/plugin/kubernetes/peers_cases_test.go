@@ -53,30 +53,43 @@ func TestPeersGitOps(t *testing.T) {
 		}
 		p.observe()
 		_, err = r.Write(t.Context(), slots, wish, before)
-		want(t, err, providers.Conflict, "map[a:100 b:0], expected map[a:75 b:25]", "last changed by argocd-controller at ")
+		want(t, err, providers.Conflict, "a 100, b 0, expected a 75, b 25", "last changed by argocd-controller at ")
 		if got := look(t, r).Parts[1]; got.Shares[state.SlotB] != 0 || !strings.HasPrefix(got.By, "argocd-controller at ") {
 			t.Errorf("part %+v", got)
 		}
 	})
 }
 
-// TestPeersForeign: an entry of somebody else in a managed rule.
+// TestPeersForeign: an entry of somebody else in a managed rule, between a
+// reading and the write.
 func TestPeersForeign(t *testing.T) {
-	t.Parallel()
-	p := peerGateway(t)
-	r := p.router(t)
-	before := look(t, r)
-	p.Edit(p.routes[1], "kubectl-edit", func(o map[string]any) {
-		rule := o["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)
-		rule["backendRefs"].([]any)[2].(map[string]any)["weight"] = 300
+	both(t, func(t *testing.T, p *peer) {
+		r := p.router(t)
+		before := look(t, r)
+		rules, refs := lists(p.routes[1])
+		name, foreign := "old", map[string]any{"name": "old", "port": 80, "weight": 300}
+		if rules == "http" {
+			name, foreign = "old.shop", map[string]any{"destination": map[string]any{"host": "old.shop"}, "weight": 300}
+		}
+		p.Edit(p.routes[1], "kubectl-edit", func(o map[string]any) {
+			rule := o["spec"].(map[string]any)[rules].([]any)[0].(map[string]any)
+			rule[refs] = append(rule[refs].([]any)[:2], foreign)
+		})
+		p.observe()
+		if got := look(t, r).Parts[1]; got.Foreign[name] != 300 || got.Shares[state.SlotA] != 25 {
+			t.Errorf("part %+v", got)
+		}
+		wish, _, _ := r.Plan(state.SlotB, 25, 0.5, before)
+		_, err := r.Write(t.Context(), slots, wish, before)
+		want(t, err, providers.Conflict, name+" 300", "kubectl-edit")
+		if p.writes.Load() != 0 {
+			t.Errorf("%d writes beside a conflict", p.writes.Load())
+		}
+		move(t, r, 0) // a return keeps it
+		if got := look(t, r).Parts[1]; got.Foreign[name] != 300 {
+			t.Errorf("after a return: %+v", got)
+		}
 	})
-	p.observe()
-	if got := look(t, r).Parts[1]; got.Foreign["old"] != 300 || got.Shares[state.SlotA] != 25 {
-		t.Errorf("part %+v", got)
-	}
-	wish, _, _ := r.Plan(state.SlotB, 25, 0.5, before)
-	_, err := r.Write(t.Context(), slots, wish, before)
-	want(t, err, providers.Conflict, "old:300", "kubectl-edit")
 }
 
 // TestPeersOneRuleDiffers: drift of one rule among several.
@@ -146,6 +159,74 @@ func TestPeersSixteenRules(t *testing.T) {
 	if count() != 9 {
 		t.Errorf("%d rules after a refusal, want 9", count())
 	}
+}
+
+// TestPeersSixteenEntries: Istio has no such limit; all are moved by one patch.
+func TestPeersSixteenEntries(t *testing.T) {
+	t.Parallel()
+	var entries []any
+	for i := range 16 {
+		entries = append(entries, map[string]any{"route": kubetest.Destinations(), "match": []any{map[string]any{"uri": map[string]any{"prefix": fmt.Sprintf("/%d", i)}}}})
+	}
+	route := kubetest.VirtualService("shop", entries...)
+	p := newPeer(t, map[string]any{"virtual_service": "shop", "settle": "0s"}, []map[string]any{route}, kubetest.DestinationRule(),
+		kubetest.Service("shop", map[string]any{"app": "shop"}), kubetest.Pod("b", map[string]any{"app": "shop", "manent.io/track": "b"}))
+	r := p.router(t)
+	count := func() int { return len(p.Get(route)["spec"].(map[string]any)["http"].([]any)) }
+	for _, step := range []struct {
+		on    bool
+		share float64
+		rules int
+	}{{true, 25, 32}, {false, 50, 16}} {
+		if _, err := r.Target(t.Context(), slots, state.SlotB, router.Match{Header: "x-canary", Value: "always"}, step.on); err != nil {
+			t.Fatal(err)
+		}
+		move(t, r, step.share)
+		moved := weightsOf(p, route)
+		for _, rule := range moved {
+			if rule.Weights["b"] != step.share {
+				t.Errorf("entry %s has %v, want %v", rule.ID, rule.Weights, step.share)
+			}
+		}
+		if count() != step.rules || len(moved) != 16 {
+			t.Errorf("%d entries, %d with weights, want %d and 16", count(), len(moved), step.rules)
+		}
+	}
+	if p.writes.Load() != 2 {
+		t.Errorf("%d writes, want one for each share", p.writes.Load())
+	}
+}
+
+// TestPeersEdited: what somebody makes of a route in the middle of a rollout;
+// the API server takes what a return makes of it.
+func TestPeersEdited(t *testing.T) {
+	both(t, func(t *testing.T, p *peer) {
+		r := p.router(t)
+		move(t, r, 25)
+		match := []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": "/beta"}}}
+		added := map[string]any{"matches": match, "backendRefs": []any{map[string]any{"name": "shop-b", "port": 80}, map[string]any{"name": "shop-b", "port": 8080}}}
+		rules, _ := lists(p.routes[0])
+		p.Edit(p.routes[0], "kubectl-edit", func(o map[string]any) {
+			spec := o["spec"].(map[string]any)
+			if only := []any{map[string]any{"destination": map[string]any{"host": "shop", "subset": "b"}}}; rules == "http" {
+				added = map[string]any{"match": []any{map[string]any{"uri": map[string]any{"prefix": "/beta"}}}, "route": only}
+				spec["tcp"] = []any{map[string]any{"route": only}}
+			}
+			spec[rules] = append([]any{added}, spec[rules].([]any)...)
+		})
+		p.observe()
+		seen := look(t, r)
+		want(t, seen.Parts[0].Unfit, providers.Invalid, "rule 0 sends to slot b only")
+		_, _, err := r.Plan(state.SlotB, 50, 0.5, seen)
+		want(t, err, providers.Invalid, "rule 0 sends to slot b only")
+		back, receipt := move(t, r, 0)
+		if ok, err := r.Settled(t.Context(), back, receipt); !ok || err != nil {
+			t.Errorf("return in force: %v, %v", ok, err)
+		}
+		if got := look(t, r).Parts[0]; got.Shares[state.SlotA] != 100 || got.Shares[state.SlotB] != 0 {
+			t.Errorf("after the return shares %v", got.Shares)
+		}
+	})
 }
 
 // TestPeersLeastRights takes each rule of the documented Role away; the error
