@@ -81,7 +81,7 @@ func TestPeersForeign(t *testing.T) {
 		}
 		wish, _, _ := r.Plan(state.SlotB, 25, 0.5, before)
 		_, err := r.Write(t.Context(), slots, wish, before)
-		want(t, err, providers.Conflict, name+" 300", "kubectl-edit")
+		want(t, err, providers.Conflict, name, "300", "kubectl-edit")
 		if p.writes.Load() != 0 {
 			t.Errorf("%d writes beside a conflict", p.writes.Load())
 		}
