@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/manent/action/providers/metric"
 	"github.com/manent/action/providers/metric/accesslog"
+	"github.com/manent/action/providers/metric/external"
 	"github.com/manent/action/providers/metric/prometheus"
 )
 
@@ -11,5 +12,6 @@ func Metrics() []metric.Spec {
 	return []metric.Spec{
 		prometheus.Spec(),
 		accesslog.Spec(),
+		external.Spec(),
 	}
 }

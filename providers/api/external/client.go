@@ -161,6 +161,9 @@ func (c *Client) doubt(method string, r process.Reply, err error) error {
 	}
 }
 
+// Refused is an error inside a result as the program's own word.
+func (c *Client) Refused(method string, e Error) error { return c.refused(method, e) }
+
 // refused is the program's own word.
 func (c *Client) refused(method string, e Error) error {
 	kind, _ := kindOf(e.Kind)

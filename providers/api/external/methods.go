@@ -30,6 +30,7 @@ const (
 	Settled  = "settled"
 	Plan     = "plan"
 	Testers  = "target"
+	Queries  = "query"
 )
 
 // Methods are the requests of the protocol, in the order of the documentation.
@@ -45,14 +46,14 @@ func Methods() []Method {
 		{Name: Settled, Capability: Routes, Does: "one look: are these weights in force, not just accepted?", Params: typ[SettledParams](), Result: typ[SettledResult]()},
 		{Name: Plan, Capability: Routes, Trait: "plans", Does: "the weights for a share; refuses with `invalid` one that it cannot reach, and names the smallest that it can", Params: typ[PlanParams](), Result: typ[PlanResult]()},
 		{Name: Testers, Capability: Routes, Trait: "testers", Changes: true, Does: "sends testers to a slot, or no longer; moves no other traffic", Params: typ[TargetParams](), Result: typ[TargetResult]()},
-		{Name: "query", Capability: Metrics, Unused: notUsed, Does: "answers queries to a metric system", Params: typ[QueryParams](), Result: typ[QueryResult]()},
+		{Name: Queries, Capability: Metrics, Does: "answers queries of a gate, all of one reading; both sides of a comparison are among them", Params: typ[QueryParams](), Result: typ[QueryResult]()},
 		{Name: "members", Capability: Pools, Unused: notUsed, Does: "all members of the pool", Params: typ[None](), Result: typ[MembersResult]()},
 		{Name: "drain", Capability: Pools, Unused: notUsed, Changes: true, Does: "takes a member out of service; need not wait for its connections", Params: typ[MemberParams](), Result: typ[None]()},
 		{Name: "restore", Capability: Pools, Unused: notUsed, Changes: true, Does: "brings a member back into service", Params: typ[MemberParams](), Result: typ[None]()},
 	}
 }
 
-const notUsed = "this build does not use it"
+const notUsed = "for the pools of strategy `waves`, which this build does not have"
 
 func typ[T any]() reflect.Type { return reflect.TypeFor[T]() }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/process"
 )
 
 // RefusesUnknown asks for what no program can do, and expects its no.
@@ -30,6 +31,31 @@ func wantInvalid(err error, more string) error {
 		return fmt.Errorf("%w, expected an error of kind invalid%s", err, more)
 	}
 	return nil
+}
+
+// patient is how long a program may take to end once it was told to; a second
+// later it is killed.
+const patient = process.Grace - time.Second
+
+// EndsWhenGivenUp asks and soon gives up. It counts from when it did, and takes
+// the best of three: a program that has to be killed is never sooner, and a
+// busy machine is.
+func (c *Client) EndsWhenGivenUp(ctx context.Context, timeout time.Duration) error {
+	var took time.Duration
+	for range 3 {
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		end, _ := short.Deadline()
+		_, err := Do[Description](short, c, Call{Method: Describe, Params: None{}, Timeout: timeout})
+		took = time.Since(end)
+		cancel()
+		if err != nil && !providers.Lost(err) {
+			return err
+		}
+		if took <= patient {
+			return nil
+		}
+	}
+	return fmt.Errorf("it ended %v after SIGTERM, expected at most %v", took.Round(time.Second), patient)
 }
 
 // RefusesGarbage sends what is no request: whatever the program makes of it,

@@ -138,8 +138,7 @@ func TestSettingsAreRefused(t *testing.T) {
 	}{
 		"no command":         {map[string]any{"command": []any{}}, "command is empty"},
 		"zero byte":          {map[string]any{"command": []any{"a\x00b"}}, "zero byte"},
-		"unknown capability": {map[string]any{"capabilities": "deploy, teleport"}, `"teleport", expected each of deploy, slots, scale, traffic_router`},
-		"pool":               {map[string]any{"capabilities": "deploy, pool"}, `"pool", expected`},
+		"unknown capability": {map[string]any{"capabilities": "deploy, teleport"}, `"teleport", expected each of deploy, slots, scale, traffic_router, pool, metrics`},
 		"twice":              {map[string]any{"capabilities": "deploy, deploy"}, "at most once"},
 		"nothing to do":      {map[string]any{"capabilities": "slots"}, "expected at least deploy or traffic_router"},
 		"timeout":            {map[string]any{"timeout": "0s"}, "timeout is 0s"},
@@ -172,6 +171,10 @@ func TestTheBundleFollowsTheSettings(t *testing.T) {
 	bundle = p.open(map[string]any{"capabilities": "traffic_router"})
 	if bundle.Deployer != nil || bundle.Traits() != (plugin.Traits{Router: true}) || !bundle.RouterTraits.Conditional || bundle.RouterTraits.Step != 0.01 {
 		t.Errorf("bundle %+v of traffic_router alone, expected nothing but a router", bundle)
+	}
+	bundle = p.open(map[string]any{"capabilities": "deploy, pool, metrics"})
+	if bundle.Deployer == nil || bundle.Ready != nil || bundle.Router != nil {
+		t.Errorf("bundle %+v, expected that a capability that the plugin has no use for is taken", bundle)
 	}
 	if got := p.world().Log; len(got) != 0 {
 		t.Errorf("Build sent requests %v", got)

@@ -15,7 +15,7 @@ import (
 // Settings are the plugin's settings.
 type Settings struct {
 	Command      []string                       `name:"command" required:"true" help:"the program and its arguments, [./plugin.py] or [node, plugin.js]; started without a shell, once for each request, in the workspace"`
-	Capabilities []string                       `name:"capabilities" required:"true" help:"what it is used for: deploy, slots, scale, traffic_router; it has to describe itself as capable of each"`
+	Capabilities []string                       `name:"capabilities" required:"true" help:"what it is used for: deploy, slots, scale, traffic_router; it has to describe itself as capable of each. metrics and pool may be named too: metrics is used by rollout.providers.external, pool by nothing yet"`
 	Settings     map[string]string              `name:"settings" help:"handed to the program in each request, as it is"`
 	Env          map[string]string              `name:"env" help:"variables for the program; beside these it gets PATH, HOME, TMPDIR, LANG and MANENT_… and nothing else"`
 	Inherit      []string                       `name:"inherit" help:"names of variables that it gets from manent's own environment if they are set"`
@@ -31,9 +31,6 @@ type Settings struct {
 	PinnedFor    time.Duration                  `name:"pinned_for" default:"0s" help:"of the router: clients stay this long on their slot; a retirement waits for them"`
 }
 
-// used are the capabilities that a plugin's settings may declare.
-func used() []string { return []string{api.Deploys, api.Slots, api.Scales, api.Routes} }
-
 func (s Settings) check() error {
 	switch {
 	case len(s.Command) == 0 || s.Command[0] == "":
@@ -48,8 +45,8 @@ func (s Settings) check() error {
 		return fmt.Errorf("step is %v, expected a number of percentage points, at most 50", s.Step)
 	}
 	for i, c := range s.Capabilities {
-		if !slices.Contains(used(), c) || slices.Contains(s.Capabilities[:i], c) {
-			return fmt.Errorf("capabilities has %q, expected each of %s at most once", c, strings.Join(used(), ", "))
+		if !slices.Contains(api.Capabilities(), c) || slices.Contains(s.Capabilities[:i], c) {
+			return fmt.Errorf("capabilities has %q, expected each of %s at most once", c, strings.Join(api.Capabilities(), ", "))
 		}
 	}
 	if !s.has(api.Deploys) && !s.has(api.Routes) {

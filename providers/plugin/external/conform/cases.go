@@ -10,7 +10,6 @@ import (
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/external"
-	"github.com/manent/action/providers/api/process"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
@@ -18,40 +17,9 @@ import (
 
 func describes(b *bench) error { return b.program.Check(b) }
 
-func unknownRequest(b *bench) error {
-	return b.program.RefusesUnknown(b, b.program.Settings.Timeout)
-}
-
-func otherProtocol(b *bench) error {
-	return b.program.RefusesProtocol(b, b.program.Settings.Timeout)
-}
-
-func noRequest(b *bench) error {
-	return b.program.RefusesGarbage(b, b.program.Settings.Timeout)
-}
-
-// patient is how long a program may take to end once it was told to; a second
-// later it is killed.
-const patient = process.Grace - time.Second
-
-// givenUp counts from the end of the request's time, and takes the best of
-// three: a program that has to be killed is never sooner, a busy machine is.
-func givenUp(b *bench) error {
-	var took time.Duration
-	for range 3 {
-		ctx, cancel := context.WithTimeout(b, 20*time.Millisecond)
-		late, _ := ctx.Deadline()
-		_, err := b.program.Describe(ctx)
-		took = time.Since(late)
-		cancel()
-		if err != nil && !providers.Lost(err) {
-			return err
-		}
-		if took <= patient {
-			return nil
-		}
-	}
-	return fmt.Errorf("it ended %v after SIGTERM, expected at most %v", took.Round(time.Second), patient)
+// probed is a case that the protocol itself has.
+func probed(probe func(*api.Client, context.Context, time.Duration) error) func(*bench) error {
+	return func(b *bench) error { return probe(b.program.Client, b, b.program.Settings.Timeout) }
 }
 
 func readIsComplete(b *bench, first router.Reading) error {
@@ -78,9 +46,9 @@ func presentInForce(b *bench, seen router.Reading) error {
 
 func absentNotInForce(b *bench, seen router.Reading) error {
 	other := seen.Weights()
-	for i := range other {
-		for unit := range other[i].Weights {
-			other[i].Weights[unit]++
+	for _, p := range other {
+		for unit := range p.Weights {
+			p.Weights[unit]++
 		}
 	}
 	ok, err := b.bundle.Router.Settled(b, other, nil)
