@@ -37,48 +37,57 @@ func TestEdited(t *testing.T) {
 	only := func(slot string) map[string]any {
 		return map[string]any{"name": "admin", "matches": []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": "/admin"}}}, "backendRefs": []any{map[string]any{"name": "shop-" + slot, "port": 80.0}}}
 	}
+	type kind struct {
+		*world
+		router *traffic.Router
+		path   string
+		route  map[string]any
+	}
+	worlds := map[bool]kind{} // one server and one connection for each dialect
+	for istio, k := range map[bool]kind{false: {world: gatewayWorld(t), path: routes + "web"}, true: {world: istioWorld(t), path: virtual + "shop"}} {
+		k.settings[map[bool]string{false: "http_route", true: "virtual_service"}[istio]] = k.path[strings.LastIndex(k.path, "/")+1:]
+		k.route, k.router = k.Object(k.path), k.world.router(t)
+		worlds[istio] = k
+	}
 	for name, tt := range map[string]struct {
-		world   func(*testing.T) *world
+		istio   bool
 		edit    func(map[string]any)
 		rules   string
 		words   string
 		b       float64 // largest share of slot b before the return
 		foreign string  // what takes traffic after it
 	}{
-		"a rule to stable":    {gatewayWorld, rule(0, only("a")), "", "rule 0 (admin) sends to slot a only", 25, ""},
-		"a rule to candidate": {gatewayWorld, rule(3, only("b")), "", "rule 3 (admin) sends to slot b only", 100, ""},
-		"a slot twice": {gatewayWorld, func(o map[string]any) {
+		"a rule to stable":    {false, rule(0, only("a")), "", "rule 0 (admin) sends to slot a only", 25, ""},
+		"a rule to candidate": {false, rule(3, only("b")), "", "rule 3 (admin) sends to slot b only", 100, ""},
+		"a slot twice": {false, func(o map[string]any) {
 			rule := o["spec"].(map[string]any)["rules"].([]any)[1].(map[string]any)
 			rule["backendRefs"] = append(rule["backendRefs"].([]any), map[string]any{"name": "shop-b", "port": 8080.0, "weight": 0.0})
 		}, "", "names slot b of shop twice", 25, ""},
-		"a rule without its name": {gatewayWorld, func(o map[string]any) {
+		"a rule without its name": {false, func(o map[string]any) {
 			delete(o["spec"].(map[string]any)["rules"].([]any)[2].(map[string]any), "name")
 		}, "rest", `no rule named "rest"`, 25, ""},
-		"a rule without stable": {gatewayWorld, func(o map[string]any) {
+		"a rule without stable": {false, func(o map[string]any) {
 			rule := o["spec"].(map[string]any)["rules"].([]any)[2].(map[string]any)
 			rule["backendRefs"] = rule["backendRefs"].([]any)[1:]
 		}, "", "rule 2 (rest) sends to slot b only", 100, ""},
-		"the Service itself":    {gatewayWorld, rule(0, map[string]any{"backendRefs": []any{map[string]any{"name": "shop", "port": 80.0}}}), "", "sends to shop itself", 25, "shop in rule 0"},
-		"an entry to stable":    {istioWorld, rule(0, subset("health", map[string]any{"host": "shop", "subset": "a"})), "", "rule 0 (health) sends to slot a only", 25, ""},
-		"an entry to candidate": {istioWorld, rule(0, subset("beta", map[string]any{"host": "shop", "subset": "b"})), "", "rule 0 (beta) sends to slot b only", 100, ""},
-		"an entry of tcp": {istioWorld, func(o map[string]any) {
+		"the Service itself":    {false, rule(0, map[string]any{"backendRefs": []any{map[string]any{"name": "shop", "port": 80.0}}}), "", "sends to shop itself", 25, "shop in rule 0"},
+		"an entry to stable":    {true, rule(0, subset("health", map[string]any{"host": "shop", "subset": "a"})), "", "rule 0 (health) sends to slot a only", 25, ""},
+		"an entry to candidate": {true, rule(0, subset("beta", map[string]any{"host": "shop", "subset": "b"})), "", "rule 0 (beta) sends to slot b only", 100, ""},
+		"an entry of tcp": {true, func(o map[string]any) {
 			o["spec"].(map[string]any)["tcp"] = []any{map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": "shop", "subset": "b"}}}}}
 		}, "", "tcp entry 0 sends to a slot of shop", 100, ""},
-		"the host without subset": {istioWorld, rule(0, subset("api", map[string]any{"host": "shop"})), "", "http entry 0 (api) sends to shop itself", 25, "shop in rule 0 (api)"},
+		"the host without subset": {true, rule(0, subset("api", map[string]any{"host": "shop"})), "", "http entry 0 (api) sends to shop itself", 25, "shop in rule 0 (api)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := tt.world(t)
-			path := virtual + "shop"
-			if w.Object(path) == nil {
-				path = routes + "web"
-				w.settings["http_route"] = "web"
-			} else {
-				w.settings["virtual_service"] = "shop"
-			}
+			k := worlds[tt.istio]
+			w, r, path := k.world, k.router, k.path
+			w.Create(k.route)
+			writes := w.Writes()
 			if tt.rules != "" {
 				w.settings["rules"] = tt.rules
+				r = w.router(t)
+				delete(w.settings, "rules")
 			}
-			r := w.router(t)
 			before := look(t, r)
 			move(t, r, 25)
 			more, _, _ := r.Plan(state.SlotB, 50, 0.5, before)
@@ -97,8 +106,8 @@ func TestEdited(t *testing.T) {
 			if _, err := r.Target(t.Context(), slots, state.SlotB, router.Match{Header: "x", Value: "1"}, true); err == nil || !strings.Contains(err.Error(), tt.words) {
 				t.Errorf("testers: %v, want %q", err, tt.words)
 			}
-			if w.Writes() != 1 {
-				t.Errorf("%d writes, want that of the first share", w.Writes())
+			if n := w.Writes() - writes; n != 1 {
+				t.Errorf("%d writes, want that of the first share", n)
 			}
 			returned(t, r, tt.foreign)
 		})

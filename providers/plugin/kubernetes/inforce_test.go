@@ -10,6 +10,7 @@ import (
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
+	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -134,19 +135,31 @@ func TestInForce(t *testing.T) {
 		{name: "a return with dropped rules", share: 0, status: message(says("PartiallyInvalid", "True", "UnsupportedValue", generation), "Dropped Rule 2"), after: soon, in: true, logged: "in any case"},
 		{name: "a return that falls back", share: 0, status: message(says("PartiallyInvalid", "True", "UnsupportedValue", generation), "Fall Back: rule 2"), after: longAfter, err: "Fall Back"},
 	}
+	// One server and one connection for all with a settle time: each costs more
+	// than the rest of a case.
+	worlds, routers, shift := map[string]*world{}, map[string]*traffic.Router{}, time.Duration(0)
+	for _, settle := range []string{"", "10s"} {
+		w := gatewayWorld(t)
+		if w.settings["http_route"] = "web"; settle != "" {
+			w.settings["settle"] = settle
+		}
+		w.Hold()
+		worlds[settle], routers[settle] = w, w.at(t, func() time.Time { return time.Now().Add(shift) })
+	}
+	begin := map[string]map[string]any{}
+	for _, path := range []string{routes + "web", "/api/v1/namespaces/shop/services/shop-a", "/api/v1/namespaces/shop/services/shop-b"} {
+		begin[path] = worlds[""].Object(path)
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := gatewayWorld(t)
-			w.settings["http_route"] = "web"
-			if tt.settle != "" {
-				w.settings["settle"] = tt.settle
+			w, r := worlds[tt.settle], routers[tt.settle]
+			for _, o := range begin {
+				w.Create(o)
 			}
-			w.Hold()
-			shift := tt.after
-			if shift == 0 {
+			*w.logged = nil
+			if shift = tt.after; shift == 0 {
 				shift = -time.Hour // the last change is as young as can be
 			}
-			r := w.at(t, func() time.Time { return time.Now().Add(shift) })
 			move(t, r, 50) // the generation is 2 with any share
 			w.Edit(routes+"web", "manent", func(o map[string]any) {
 				o["metadata"].(map[string]any)["generation"] = generation - 1
