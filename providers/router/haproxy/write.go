@@ -123,8 +123,9 @@ func (j job) look(ctx context.Context, version int64) (c haproxy.Configuration, 
 	return c, running, problems[0]
 }
 
+// returns reports whether nothing is wanted for the candidate.
 func (j job) returns() bool {
-	return !slices.ContainsFunc(j.members, func(m router.Member) bool { return m.Slot == j.slot && j.units[m.Name] > 0 })
+	return j.slot != "" && !slices.ContainsFunc(j.members, func(m router.Member) bool { return m.Slot == j.slot && j.units[m.Name] > 0 })
 }
 
 func (j job) changes(now haproxy.Configuration) []haproxy.Change {
