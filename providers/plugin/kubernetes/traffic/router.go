@@ -207,45 +207,44 @@ func (r *Router) Target(ctx context.Context, _ state.Slots, slot state.Slot, mat
 	if on {
 		want = &route.Testers{Slot: slot, Header: match.Header, Value: match.Value}
 	}
-	routes := make([]dialect.Route, len(r.Parts))
+	found := r.all(ctx, r.Parts, func() {})
 	for i, id := range r.Parts {
-		var err error
-		if routes[i], err = r.target(ctx, id, want); err != nil {
+		if err := r.target(ctx, id, &found[i], want); err != nil {
 			return router.Access{}, named("testers on "+id, err)
 		}
 	}
 	until := r.Now().Add(awaited)
-	for _, o := range routes {
-		if err := r.await(ctx, o, until, !on); err != nil {
-			return router.Access{}, named("testers on "+o.Ref.Name, err)
+	for i, id := range r.Parts {
+		if err := r.await(ctx, found[i].route, until, !on); err != nil {
+			return router.Access{}, named("testers on "+id, err)
 		}
 	}
 	return router.Access{Header: map[string]string{match.Header: match.Value}}, nil
 }
 
-// target writes the testers' entries of one route, and returns it as it is then.
-func (r *Router) target(ctx context.Context, id string, want *route.Testers) (dialect.Route, error) {
-	o, err := r.look(ctx, id)
+// target writes the testers' entries of one route, and leaves it as it is then.
+func (r *Router) target(ctx context.Context, id string, o *answer, want *route.Testers) error {
 	for range tries {
-		if err != nil {
-			return o, err
+		if o.err != nil {
+			return o.err
 		}
-		if unfit := o.Split.Unfit(); want != nil && unfit != nil {
-			return o, unfit
+		if unfit := o.route.Split.Unfit(); want != nil && unfit != nil {
+			return unfit
 		}
-		ops, err := o.Split.Target(want)
+		ops, err := o.route.Split.Target(want)
 		if err != nil || len(ops) == 0 {
-			return o, err
+			return err
 		}
-		if _, err = r.Client.Patch(ctx, o.Ref, ops); err != nil && !lostRace(err) {
-			return o, err
+		before := o.route.Split
+		_, refused := r.Client.Patch(ctx, o.route.Ref, ops)
+		if refused != nil && !lostRace(refused) {
+			return refused
 		}
-		before, refused := o, err
-		if o, err = r.look(ctx, id); err == nil && refused != nil && providers.KindOf(refused) == providers.Invalid && o.Split.Same(before.Split) {
-			return o, refused
+		if o.route, o.err = r.look(ctx, id); o.err == nil && refused != nil && providers.KindOf(refused) == providers.Invalid && o.route.Split.Same(before) {
+			return refused
 		}
 	}
-	return o, busy()
+	return busy()
 }
 
 // awaited bounds how long Target waits for all routes, within one call of the
