@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,31 +63,61 @@ func (w *world) holds(slot state.Slot) map[string]any {
 type killer struct {
 	next http.Handler
 	at   int // counted from 1; 0 for never
-	die  context.CancelFunc
 
+	inside sync.RWMutex // read while a request is served
 	mu     sync.Mutex
+	die    context.CancelFunc // of the process that runs
 	n      int
 	killed string
-	inside sync.WaitGroup
 }
 
 func (k *killer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	k.inside.Add(1)
-	defer k.inside.Done()
+	k.inside.RLock()
+	defer k.inside.RUnlock()
+	if die := k.hit(r); die != nil {
+		k.next.ServeHTTP(httptest.NewRecorder(), r)
+		die()
+		panic(http.ErrAbortHandler)
+	}
+	k.next.ServeHTTP(rw, r)
+}
+
+func (k *killer) hit(r *http.Request) (die context.CancelFunc) {
 	k.mu.Lock()
-	k.n++
-	now := k.n == k.at
-	if now {
-		k.killed = r.Method + " " + r.URL.Path
+	defer k.mu.Unlock()
+	if k.n++; k.n != k.at {
+		return nil
 	}
+	k.killed = r.Method + " " + r.URL.Path
+	return k.die
+}
+
+// run is a step in a process of its own, and in a second one if the first is
+// killed.
+func (k *killer) run(t *testing.T, step func(context.Context) error) {
+	t.Helper()
+	killed, err := k.process(t.Context(), step)
+	if killed {
+		if err == nil || providers.KindOf(err).Definite() {
+			t.Errorf("killed at %s it ended with %v", k.killed, err)
+		}
+		err = step(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("killed at %q: %v", k.killed, err)
+	}
+}
+
+func (k *killer) process(ctx context.Context, step func(context.Context) error) (killed bool, err error) {
+	ctx, die := context.WithCancel(ctx)
+	defer die()
+	k.mu.Lock()
+	k.die = die
 	k.mu.Unlock()
-	if !now {
-		k.next.ServeHTTP(rw, r)
-		return
-	}
-	k.next.ServeHTTP(httptest.NewRecorder(), r)
-	k.die()
-	panic(http.ErrAbortHandler)
+	err = step(ctx)
+	k.inside.Lock() // what it has sent is done
+	defer k.inside.Unlock()
+	return ctx.Err() != nil, err
 }
 
 // crashWorld has slot a serving, and in slot b what is left of a former
@@ -108,7 +139,6 @@ func crashWorld(t *testing.T) *world {
 // and again when it was killed.
 func (w *world) rollout(t *testing.T, k *killer) plugin.Call {
 	t.Helper()
-	k.next, w.faulty.Next = w.Fake, k
 	call := plugintest.Call(state.SlotB, "2.0")
 	call.Gradual = true
 	scale := func(share float64) func(context.Context, plugin.Bundle) error {
@@ -123,7 +153,7 @@ func (w *world) rollout(t *testing.T, k *killer) plugin.Call {
 			return err
 		}
 	}
-	for i, step := range []func(context.Context, plugin.Bundle) error{
+	for _, step := range []func(context.Context, plugin.Bundle) error{
 		func(ctx context.Context, b plugin.Bundle) error {
 			got, err := b.Deployer.Deploy(ctx, call)
 			if err == nil {
@@ -135,21 +165,7 @@ func (w *world) rollout(t *testing.T, k *killer) plugin.Call {
 		func(ctx context.Context, b plugin.Bundle) error { return b.Scaler.Retire(ctx, call) },
 		scale(100), // as a return to it would
 	} {
-		ctx, die := context.WithCancel(t.Context())
-		k.die = die
-		err := step(ctx, w.bundle(t))
-		killed := ctx.Err() != nil
-		die()
-		k.inside.Wait()
-		if killed {
-			if err == nil || providers.KindOf(err).Definite() {
-				t.Errorf("step %d, killed at %s, ended with %v", i, k.killed, err)
-			}
-			err = step(t.Context(), w.bundle(t))
-		}
-		if err != nil {
-			t.Fatalf("step %d, killed at %s: %v", i, k.killed, err)
-		}
+		k.run(t, func(ctx context.Context) error { return step(ctx, w.bundle(t)) })
 	}
 	return call
 }
@@ -158,12 +174,13 @@ func (w *world) rollout(t *testing.T, k *killer) plugin.Call {
 // in the same place, and the slot that serves is as it was.
 func TestKilledAnywhere(t *testing.T) {
 	begin := crashWorld(t)
-	now := begin // one server for all worlds: a connection costs as much as twenty requests
-	begin.faulty.Next = handler(func(rw http.ResponseWriter, r *http.Request) { now.faulty.Next.ServeHTTP(rw, r) })
+	var now atomic.Pointer[killer] // one server for all worlds: a connection costs as much as twenty requests
+	begin.faulty.Next = handler(func(rw http.ResponseWriter, r *http.Request) { now.Load().ServeHTTP(rw, r) })
 	try := func(k *killer) (release state.Release, end map[string]any) {
 		w := slotWorld(t)
 		w.env.Dir = begin.env.Dir
-		w.settings["kubeconfig"], now = begin.settings["kubeconfig"], w
+		w.settings["kubeconfig"], k.next = begin.settings["kubeconfig"], w.Fake
+		now.Store(k)
 		for _, path := range append(slotPaths(state.SlotA), slotPaths(state.SlotB)...) {
 			if o := begin.Object(path); o != nil {
 				w.Create(o)

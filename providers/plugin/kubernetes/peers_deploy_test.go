@@ -6,8 +6,10 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -244,4 +246,82 @@ func TestPeersCheck(t *testing.T) {
 	}
 	p.settings["namespace"] = "default"
 	want(t, p.bundle(t).Check(t.Context()), providers.Denied, "may not", "get and patch httproutes in namespace default")
+}
+
+// slotState is what the real server has of a slot's workloads and their
+// scaler; with versions, so that a write that changes nothing shows.
+func (p *slotPeer) slotState(t *testing.T, slot state.Slot, versions bool) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	for resource, name := range map[string]string{"deployments": "shop-", "statefulsets": "worker-", "horizontalpodautoscalers": "shop-"} {
+		o := p.get(t, resource, name+string(slot))
+		if o == nil {
+			continue
+		}
+		meta := o["metadata"].(map[string]any)
+		one := map[string]any{"spec": o["spec"], "labels": meta["labels"], "annotations": meta["annotations"]}
+		if versions {
+			one["resourceVersion"] = meta["resourceVersion"]
+		}
+		out[resource] = one
+	}
+	return out
+}
+
+// TestPeersKilledAnywhere kills a deployment and its growth at each request on
+// the real server, whose server-side apply and scale are entered again.
+func TestPeersKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	p := newSlotPeer(t, "testdata/manifests,testdata/scaled")
+	if _, err := p.bundle(t).Deployer.Deploy(t.Context(), plugintest.Call(state.SlotA, "1.0")); err != nil {
+		t.Fatal(err)
+	}
+	serving, next := p.slotState(t, state.SlotA, true), p.faulty.Next
+	var now atomic.Pointer[killer]
+	now.Store(&killer{next: next})
+	p.faulty.Next = handler(func(rw http.ResponseWriter, r *http.Request) { now.Load().ServeHTTP(rw, r) })
+	try := func(k *killer) (state.Release, map[string]any) {
+		for resource, name := range map[string]string{"deployments": "shop-b", "statefulsets": "worker-b", "horizontalpodautoscalers": "shop-b"} {
+			p.drop(t, resource, name)
+		}
+		k.next = next
+		now.Store(k)
+		call := plugintest.Call(state.SlotB, "2.0")
+		call.Gradual = true
+		for _, step := range []func(context.Context, plugin.Bundle) error{
+			func(ctx context.Context, b plugin.Bundle) (err error) {
+				got, err := b.Deployer.Deploy(ctx, call)
+				if err == nil {
+					call.Release = got
+				}
+				return err
+			},
+			func(ctx context.Context, b plugin.Bundle) error { return b.Scaler.Scale(ctx, call, 100) },
+		} {
+			k.run(t, func(ctx context.Context) error { return step(ctx, p.bundle(t)) })
+		}
+		return call.Release, p.slotState(t, state.SlotB, false)
+	}
+	calm := &killer{}
+	release, end := try(calm)
+	for at := 1; at <= calm.n; at++ {
+		k := &killer{at: at}
+		got, slot := try(k)
+		if diff := cmp.Diff(release, got) + cmp.Diff(end, slot) + cmp.Diff(serving, p.slotState(t, state.SlotA, true)); diff != "" || k.killed == "" || len(slot) != 3 {
+			t.Errorf("killed at %q (%d):\n%s", k.killed, at, diff)
+		}
+	}
+	t.Logf("%d cases enumerated", calm.n)
+}
+
+// drop deletes an object of a slot.
+func (p *slotPeer) drop(t *testing.T, resource, name string) {
+	t.Helper()
+	kind := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}
+	if resource == "horizontalpodautoscalers" {
+		kind.Group, kind.Version = "autoscaling", "v2"
+	}
+	if err := p.Admin.Resource(kind).Namespace(p.Name).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
 }
