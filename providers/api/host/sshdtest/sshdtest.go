@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -38,8 +39,26 @@ type Server struct {
 	conns  []net.Conn
 }
 
+// Keys makes the key of a user, for several servers: the private one in PEM,
+// and the public one.
+func Keys(t testing.TB) (private string, public ssh.PublicKey) {
+	t.Helper()
+	public, private = newKey(t)
+	return private, public
+}
+
 // Start runs an sshd until the test ends.
 func Start(t testing.TB) *Server {
+	t.Helper()
+	private, public := Keys(t)
+	s := StartFor(t, public)
+	s.Key = private
+	return s
+}
+
+// StartFor runs an sshd for who has this key. What it runs gets these
+// variables, NAME=value without spaces or quotes.
+func StartFor(t testing.TB, userKey ssh.PublicKey, env ...string) *Server {
 	t.Helper()
 	if os.Getuid() == 0 {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it for its unprivileged half
@@ -53,11 +72,9 @@ func Start(t testing.TB) *Server {
 	s := &Server{User: me.Username, t: t}
 	dir := t.TempDir()
 	hostKey, hostPEM := newKey(t)
-	userKey, userPEM := newKey(t)
-	s.Key = userPEM
 	write(t, filepath.Join(dir, "host_key"), hostPEM)
 	write(t, filepath.Join(dir, "authorized_keys"), string(ssh.MarshalAuthorizedKey(userKey)))
-	s.run(dir)
+	s.run(dir, env)
 	s.listen(hostKey)
 	return s
 }
@@ -87,7 +104,7 @@ func write(t testing.TB, path, content string) {
 }
 
 // run starts sshd; it wants its own absolute path.
-func (s *Server) run(dir string) {
+func (s *Server) run(dir string, env []string) {
 	s.t.Helper()
 	s.direct = hosttest.FreeAddress(s.t)
 	config := filepath.Join(dir, "sshd_config")
@@ -102,8 +119,8 @@ StrictModes no
 PasswordAuthentication no
 PermitRootLogin prohibit-password
 MaxStartups 100
-SetEnv HOME=%s
-`, port, dir, dir, dir, dir)) // HOME: bash reads ~/.bashrc here, which may take long or print
+SetEnv HOME=%s %s
+`, port, dir, dir, dir, dir, strings.Join(env, " "))) // HOME: bash reads ~/.bashrc here, which may take long or print
 	program, err := exec.LookPath("sshd")
 	if err != nil {
 		program = "/usr/sbin/sshd" // not in everybody's PATH
