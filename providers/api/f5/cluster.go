@@ -2,63 +2,70 @@ package f5
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/manent/action/providers"
 )
 
-// Active returns an error unless the device that answers is the active one:
-// what a standby has may be old, and what is changed there is overwritten by
-// the active one. A device without a peer is active.
-func (s *Session) Active(ctx context.Context) error {
+// Device is the device that answers, in its cluster.
+type Device struct {
+	Name     string
+	Failover string // active, standby, offline, forced-offline, unknown
+}
+
+// Active reports whether the device deals the traffic. A device without a
+// peer is active.
+func (d Device) Active() bool { return d.Failover == "active" }
+
+// Standby says why no share can be raised on a device that is not active: what
+// it has may be old, and reaches the active one only by a sync.
+func (d Device) Standby() error {
+	return &providers.Fault{
+		Kind: providers.Unavailable, Err: fmt.Errorf("device %s is %s, expected the active one", d.Name, d.Failover),
+		Hint: "set management_url to the active device, or to an address that moves with it",
+	}
+}
+
+// Device reads the failover state of the device that answers.
+func (s *Session) Device(ctx context.Context) (Device, error) {
 	var list struct {
 		Items []struct {
 			Name     string `json:"name"`
-			Self     any    `json:"selfDevice"`    // "true"
-			Failover string `json:"failoverState"` // active, standby, offline, forced-offline, unknown
+			Self     any    `json:"selfDevice"` // "true"
+			Failover string `json:"failoverState"`
 		} `json:"items"`
 	}
 	op := "read failover state"
 	if err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/cm/device", op: op, into: &list}); err != nil {
-		return err
+		return Device{}, err
 	}
 	for _, d := range list.Items {
-		switch {
-		case fmt.Sprint(d.Self) != "true" || d.Failover == "":
-		case d.Failover == "active":
-			return nil
-		default:
-			return &providers.Fault{
-				Provider: s.c.opts.Provider, Op: op, Kind: providers.Unavailable, Err: fmt.Errorf("device %s is %s, expected the active one", d.Name, d.Failover),
-				Hint: "set management_url to the active device, or to an address that moves with it",
-			}
+		if fmt.Sprint(d.Self) == "true" && d.Failover != "" {
+			return Device{d.Name, d.Failover}, nil
 		}
 	}
-	return s.c.http.Unexpected(op, "no device says that it is the one asked")
+	return Device{}, s.c.http.Unexpected(op, "no device says that it is the one asked")
 }
 
-// Synced reports whether a device group has everything. What passes by itself
-// or by a sync is not yet, and why; anything else is an error.
-func (s *Session) Synced(ctx context.Context, name string) (ok bool, why string, err error) {
-	if err := s.group(ctx, name); err != nil {
-		return false, "", err
+// Status is the state of a device group, or of all for "": whether it exists
+// is asked at the same time.
+func (s *Session) Status(ctx context.Context, group string) (Sync, error) {
+	var missing error
+	var asked sync.WaitGroup
+	if group != "" {
+		asked.Go(func() { missing = s.group(ctx, group) })
 	}
-	sync, err := s.Sync(ctx, name)
-	if err != nil || sync.Status == InSync {
-		return err == nil, "", err
+	status, err := s.Sync(ctx, group)
+	asked.Wait()
+	if missing != nil {
+		err = missing
 	}
-	why = fmt.Sprintf("device group %s is not in sync: %s", name, sync)
-	if !sync.Pending() {
-		err = &providers.Fault{
-			Provider: s.c.opts.Provider, Op: "read sync status", Kind: providers.Unavailable, Err: errors.New(why),
-			Hint: "bring the group in sync: see Device Management > Overview",
-		}
-	}
-	return false, why, err
+	status.group = group
+	return status, err
 }
 
 // group reads whether a device group exists.
@@ -82,6 +89,22 @@ const InSync = "In Sync"
 type Sync struct {
 	Status  string   // In Sync, Changes Pending, Disconnected, …
 	Details []string // as the system explains it
+	group   string
+}
+
+// Synced returns nil where nothing is left to send, else why it is not so.
+func (y Sync) Synced() error {
+	if y.Status == InSync {
+		return nil
+	}
+	what := "the device"
+	if y.group != "" {
+		what = "device group " + y.group
+	}
+	return &providers.Fault{
+		Kind: providers.Unavailable, Err: fmt.Errorf("%s is not in sync: %s", what, y),
+		Hint: "bring the group in sync: see Device Management > Overview",
+	}
 }
 
 // Pending reports whether the status passes by itself or with a sync.
@@ -138,7 +161,7 @@ func (s *Session) Save(ctx context.Context) error {
 func (s *Session) Keep(ctx context.Context, group string, save bool) error {
 	if group != "" {
 		if err := s.SyncTo(ctx, group); err != nil {
-			return hinted(err, "the active device has the change, its peers do not: see Device Management > Overview")
+			return hinted(err, "this device has the change, its peers do not: see Device Management > Overview")
 		}
 	}
 	if !save {

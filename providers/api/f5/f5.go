@@ -4,8 +4,9 @@
 //
 // All calls are made within Use, which logs in, and out again however it ends:
 // a user has at most 100 tokens, each lives for 20 minutes, and a pipeline
-// makes a process for every step. Calls are made one after the other, as the
-// interface is one small process. Facts are those of clouddocs.f5.com (iControl
+// makes a process for every step. The interface is one small process: a few
+// reads are made at the same time, as a slow one would take longer for all of
+// them than a caller has, and one use after the other. Facts are those of clouddocs.f5.com (iControl
 // REST user guide, tmsh reference); what they leave open is said where it
 // matters.
 package f5
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -33,6 +35,8 @@ type Options struct {
 	CAFile   string        // authorities trusted instead of the system's, "" for those
 	Timeout  time.Duration // for one answer, 0 for DefaultTimeout
 	Pause    time.Duration // between two looks at a transaction and before a call is repeated; 0 for 250 ms
+
+	Transport http.RoundTripper // nil for verified TLS and the proxy of the environment
 
 	Credentials func(context.Context) (providers.Secret, error) // user:password, asked before each login
 	Hide        func(providers.Secret) error                    // keeps a secret out of what is printed
@@ -65,16 +69,23 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{opts: o, base: u.Scheme + "://" + u.Host, secrets: &providers.Redactor{}, turn: make(chan struct{}, 1)}
 	c.http = httpx.New(httpx.Options{
-		Provider: o.Provider, Timeout: o.Timeout, CAFile: o.CAFile, Backoff: o.Pause, Secrets: c.secrets,
+		Provider: o.Provider, Timeout: o.Timeout, CAFile: o.CAFile, Backoff: o.Pause, Secrets: c.secrets, Transport: o.Transport,
+		NoRedirects: true, // a token is for the device alone
 	})
 	return c, nil
 }
 
-// Session is one use of the interface. It is for one goroutine.
+// Session is one use of the interface. It is for several goroutines.
 type Session struct {
 	c      *Client
+	mu     sync.Mutex
 	tokens []providers.Secret // the last one is in use
 }
+
+// logoutLimit is for the logout, which is made also when the caller's time is
+// over. What is done within Use ends so much earlier than the caller's time,
+// or a fifth of it.
+const logoutLimit = 3 * time.Second
 
 // Use logs in, does what is given, and logs out.
 func (c *Client) Use(ctx context.Context, do func(context.Context, *Session) error) error {
@@ -86,6 +97,11 @@ func (c *Client) Use(ctx context.Context, do func(context.Context, *Session) err
 	}
 	s := &Session{c: c}
 	defer s.logout(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(logoutLimit, time.Until(end)/5)))
+		defer cancel()
+	}
 	if err := s.login(ctx); err != nil {
 		return err
 	}
@@ -144,7 +160,7 @@ func (c *Client) credentials(ctx context.Context) (string, providers.Secret, err
 // logout deletes the tokens, also when the caller is gone. One that cannot be
 // deleted ends by itself.
 func (s *Session) logout(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutLimit)
 	defer cancel()
 	for i, token := range s.tokens {
 		_, err := s.c.http.Send(ctx, httpx.Request{
@@ -165,21 +181,40 @@ type call struct {
 	transaction  int64 // to add the call to, 0 for none
 }
 
-// send makes a call. A 401 says that it was not carried out, so that it can be
-// made once more with a new token whatever it is.
+// send makes a call. A 401 of the device says that it was not carried out, so
+// that it can be made once more with a new token whatever it is; unless it
+// says that this user may not.
 func (s *Session) send(ctx context.Context, do call) error {
-	resp, err := s.try(ctx, do)
-	if resp != nil && resp.Status == http.StatusUnauthorized {
-		if err := s.login(ctx); err != nil {
+	token := s.token()
+	resp, err := s.try(ctx, token, do)
+	if expired(resp) {
+		if token, err = s.renew(ctx, token); err != nil {
 			return err
 		}
-		resp, err = s.try(ctx, do)
+		resp, err = s.try(ctx, token, do)
 	}
 	return s.c.refused(resp, err)
 }
 
-func (s *Session) try(ctx context.Context, do call) (*httpx.Response, error) {
-	header := http.Header{"X-F5-Auth-Token": {s.tokens[len(s.tokens)-1].Reveal()}}
+func (s *Session) token() providers.Secret {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens[len(s.tokens)-1]
+}
+
+// renew logs in again, once for all calls that met the old token's end.
+func (s *Session) renew(ctx context.Context, old providers.Secret) (providers.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.tokens[len(s.tokens)-1]; now != old {
+		return now, nil
+	}
+	err := s.login(ctx)
+	return s.tokens[len(s.tokens)-1], err
+}
+
+func (s *Session) try(ctx context.Context, token providers.Secret, do call) (*httpx.Response, error) {
+	header := http.Header{"X-F5-Auth-Token": {token.Reveal()}}
 	if do.transaction != 0 {
 		header.Set("X-F5-REST-Coordination-Id", fmt.Sprint(do.transaction))
 	}

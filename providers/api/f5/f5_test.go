@@ -53,7 +53,7 @@ func TestMembers(t *testing.T) {
 		if err != nil || pool.Mode != "ratio-member" || !pool.ByRatio() {
 			t.Errorf("pool %+v, %v", pool, err)
 		}
-		members, err := s.Members(ctx, b.Pool)
+		members := pool.Members
 		expected := []Member{
 			{Name: "10.0.0.1:80", FullPath: "/Common/10.0.0.1:80", Address: "10.0.0.1", Ratio: 3, Session: "monitor-enabled", State: "up"},
 			{Name: "2001:db8::1.8080", FullPath: "/Tenant/2001:db8::1.8080", Address: "2001:db8::1", Ratio: 5, Session: "user-disabled", State: "unchecked"},
@@ -127,10 +127,11 @@ func TestTransact(t *testing.T) {
 	b.Looks = 2
 	wrong := errors.New("changed my mind")
 	err := c.Use(t.Context(), func(ctx context.Context, s *Session) error {
-		members, err := s.Members(ctx, b.Pool)
+		pool, err := s.Pool(ctx, b.Pool)
 		if err != nil {
 			return err
 		}
+		members := pool.Members
 		both := func(then error) func(int64) error {
 			return func(id int64) error {
 				for _, m := range members {
@@ -234,8 +235,7 @@ func TestDiscreet(t *testing.T) {
 				_, _ = w.Write([]byte(`{"token":{"token":"` + token + `"}}`))
 				return
 			}
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte(r.URL.Path + " " + string(body) + " " + r.Header.Get("X-F5-Auth-Token") + " " + token))
+			f5test.Refuse(w, r.URL.Path+" "+string(body)+" "+r.Header.Get("X-F5-Auth-Token")+" "+token, http.StatusBadRequest)
 		}))
 		c, _, _ := device(t)
 		var logged []string
@@ -271,9 +271,9 @@ func TestUnexpected(t *testing.T) {
 	}
 	reads := map[string]func(context.Context, *Session) error{
 		"pool":     func(ctx context.Context, s *Session) error { _, err := s.Pool(ctx, "/Common/shop"); return err },
-		"members":  func(ctx context.Context, s *Session) error { _, err := s.Members(ctx, "/Common/shop"); return err },
+		"members":  func(ctx context.Context, s *Session) error { _, err := s.members(ctx, "/Common/shop"); return err },
 		"virtuals": func(ctx context.Context, s *Session) error { _, err := s.Virtuals(ctx, "/Common/shop"); return err },
-		"device":   func(ctx context.Context, s *Session) error { return s.Active(ctx) },
+		"device":   func(ctx context.Context, s *Session) error { _, err := s.Device(ctx); return err },
 		"sync":     func(ctx context.Context, s *Session) error { _, err := s.Sync(ctx, "pair"); return err },
 		"transaction": func(ctx context.Context, s *Session) error {
 			_, err := s.Transact(ctx, func(int64) error { return nil })

@@ -1,12 +1,45 @@
 package f5
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/httpx"
 )
+
+// own reports whether an error is the interface's: it has a code and words.
+func own(resp *httpx.Response) bool {
+	var said struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	return json.Unmarshal(resp.Body, &said) == nil && (said.Code != 0 || said.Message != "")
+}
+
+// notItsOwn is a refusal of something in front of the device: it says nothing
+// about the pool, the user or the transaction.
+func notItsOwn(f providers.Fault) error {
+	f.Err = &foreignError{f.Err}
+	if f.Kind.Definite() {
+		f.Kind = providers.Unavailable
+		f.Hint = "the answer is not of iControl REST, which answers in JSON: is management_url the BIG-IP itself, and does no proxy or login page answer for it? Redirects are not followed"
+	}
+	return &f
+}
+
+// foreignError marks what is not the interface's own answer.
+type foreignError struct{ error }
+
+// Unwrap returns what was answered.
+func (e *foreignError) Unwrap() error { return e.error }
+
+// expired reports whether the device does not know the token any more.
+func expired(resp *httpx.Response) bool {
+	return resp != nil && resp.Status == http.StatusUnauthorized && own(resp) &&
+		!strings.Contains(strings.ToLower(string(resp.Body)), "authorization failed")
+}
 
 // loginFault names the remedy of a login that was refused.
 func (c *Client) loginFault(resp *httpx.Response, err error) error {
@@ -15,6 +48,8 @@ func (c *Client) loginFault(resp *httpx.Response, err error) error {
 		return err
 	}
 	switch {
+	case !own(resp):
+		return notItsOwn(*f)
 	case strings.Contains(string(resp.Body), "maximum active login tokens"):
 		f.Kind = providers.Throttled // tokens end after 20 minutes
 		f.Hint = "give manent a user of its own; delete that user's tokens (DELETE /mgmt/shared/authz/tokens/TOKEN) or wait 20 minutes until they end"
@@ -33,6 +68,8 @@ func (c *Client) refused(resp *httpx.Response, err error) error {
 	}
 	text := strings.ToLower(string(resp.Body))
 	switch {
+	case !own(resp):
+		return notItsOwn(*f)
 	case denied(text):
 		f.Kind = providers.Denied
 	case strings.Contains(text, "transaction failed"):

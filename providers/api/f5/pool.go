@@ -16,9 +16,10 @@ import (
 
 // Pool is an LTM pool.
 type Pool struct {
-	FullPath         string `json:"fullPath"`
-	Mode             string `json:"loadBalancingMode"` // ratio-member, round-robin, …
-	MinActiveMembers int    `json:"minActiveMembers"`  // above 0 the members' priority groups count
+	FullPath         string   `json:"fullPath"`
+	Mode             string   `json:"loadBalancingMode"` // ratio-member, round-robin, …
+	MinActiveMembers int      `json:"minActiveMembers"`  // above 0 the members' priority groups count
+	Members          []Member `json:"-"`
 }
 
 // ByRatio reports whether the pool deals connections by its members' ratios.
@@ -67,6 +68,17 @@ func (m Member) Up() bool { return m.State == "up" || m.State == "unchecked" }
 // ForcedDown reports whether somebody took the member out by hand.
 func (m Member) ForcedDown() bool { return m.State == "user-down" }
 
+// Out says how somebody took the member out of service, "" for not at all.
+func (m Member) Out() string {
+	switch {
+	case m.ForcedDown():
+		return "is forced offline (state user-down)"
+	case !m.Enabled():
+		return "is disabled (session user-disabled)"
+	}
+	return ""
+}
+
 // Weight is the member's ratio while it may get new connections, else 0: a
 // ratio of 0 would not take it out.
 func (m Member) Weight() int {
@@ -106,36 +118,40 @@ func (m Member) Called(name string) bool {
 	return false
 }
 
-// Match finds the members that names mean. It refuses a name that could be
-// several members, and a member that two names mean.
-func Match(members []Member, names []string) (found map[string]Member, missing []string, others []Member, err error) {
-	found = map[string]Member{}
+// Match finds the members that each name means, in the pool's order: a name
+// without a port all of its node's. A member belongs to the first name that
+// means it. The error (Invalid) says which names mean several members, and
+// which mean another one's; what was found is returned with it.
+func Match(members []Member, names []string) (found map[string][]Member, missing []string, others []Member, err error) {
+	found = map[string][]Member{}
 	taken := map[string]string{}
 	for _, name := range names {
 		var called []string
 		for _, m := range members {
-			if m.Called(name) {
-				found[name] = m
+			switch other := taken[m.FullPath]; {
+			case !m.Called(name):
+			case other != "":
+				err = unclear("correct targets and member", "%s and %s are both member %s of the pool", other, name, m.Name)
+			default:
+				taken[m.FullPath] = name
+				found[name] = append(found[name], m)
 				called = append(called, m.Name)
 			}
 		}
-		switch {
-		case len(called) == 0:
+		switch len(called) {
+		case 0:
 			missing = append(missing, name)
-			continue
-		case len(called) > 1:
-			return nil, nil, nil, unclear(`name the port: member: "{host}:{port}"`, "member %s could be %s", name, strings.Join(called, " or "))
-		case taken[called[0]] != "":
-			return nil, nil, nil, unclear("correct targets and member", "%s and %s are both member %s of the pool", taken[called[0]], name, called[0])
+		case 1:
+		default:
+			err = unclear(`name the port: member: "{host}:{port}"`, "member %s could be %s", name, strings.Join(called, " or "))
 		}
-		taken[called[0]] = name
 	}
 	for _, m := range members {
-		if taken[m.Name] == "" {
+		if taken[m.FullPath] == "" {
 			others = append(others, m)
 		}
 	}
-	return found, missing, others, nil
+	return found, missing, others, err
 }
 
 func unclear(hint, format string, args ...any) error {
@@ -156,25 +172,35 @@ func tilde(fullPath string) string {
 
 func poolPath(fullPath string) string { return "/mgmt/tm/ltm/pool/" + tilde(fullPath) }
 
-// Pool reads a pool by its full path.
+// Pool reads a pool by its full path, with its members in the same answer. A
+// device that does not give them so is asked for them.
 func (s *Session) Pool(ctx context.Context, fullPath string) (Pool, error) {
-	var p Pool
+	var answer struct {
+		Pool
+		Reference struct {
+			Items []Member `json:"items"`
+		} `json:"membersReference"`
+	}
 	op := "read pool " + fullPath
-	err := s.send(ctx, call{method: http.MethodGet, path: poolPath(fullPath), op: op, into: &p})
+	err := s.send(ctx, call{method: http.MethodGet, path: poolPath(fullPath) + "?expandSubcollections=true", op: op, into: &answer})
 	if f, ok := asFault(err); ok && f.Kind == providers.NotFound {
 		return Pool{}, hinted(f, "check pool and partition, and that the user sees the partition")
 	}
 	if err != nil {
 		return Pool{}, err
 	}
+	p := answer.Pool
 	if p.FullPath != fullPath || p.Mode == "" {
 		return Pool{}, s.c.http.Unexpected(op, fmt.Sprintf("pool %q with loadBalancingMode %q", p.FullPath, p.Mode))
 	}
-	return p, nil
+	if p.Members = answer.Reference.Items; len(p.Members) == 0 {
+		p.Members, err = s.members(ctx, fullPath)
+		return p, err
+	}
+	return p, s.sound(op, p.Members)
 }
 
-// Members reads the members of a pool.
-func (s *Session) Members(ctx context.Context, pool string) ([]Member, error) {
+func (s *Session) members(ctx context.Context, pool string) ([]Member, error) {
 	var list struct {
 		Kind  string   `json:"kind"`
 		Items []Member `json:"items"` // left out by the system when there are none
@@ -187,12 +213,17 @@ func (s *Session) Members(ctx context.Context, pool string) ([]Member, error) {
 	if list.Kind == "" {
 		return nil, s.c.http.Unexpected(op, "not a list")
 	}
-	for _, m := range list.Items {
+	return list.Items, s.sound(op, list.Items)
+}
+
+// sound returns nil if all members have what every one has.
+func (s *Session) sound(op string, members []Member) error {
+	for _, m := range members {
 		if m.Name == "" || m.FullPath == "" || m.Session == "" || m.State == "" || m.Ratio < 1 {
-			return nil, s.c.http.Unexpected(op, fmt.Sprintf("member %q with ratio %d, session %q and state %q", m.Name, m.Ratio, m.Session, m.State))
+			return s.c.http.Unexpected(op, fmt.Sprintf("member %q with ratio %d, session %q and state %q", m.Name, m.Ratio, m.Session, m.State))
 		}
 	}
-	return list.Items, nil
+	return nil
 }
 
 // Statuses reads what the traffic side says of a pool's members, by name. A
@@ -341,5 +372,21 @@ func (s *Session) Set(ctx context.Context, transaction int64, pool string, m Mem
 	err := s.send(ctx, call{
 		method: http.MethodPatch, path: poolPath(pool) + "/members/" + tilde(m.FullPath), op: op, body: ch, transaction: transaction,
 	})
+	return err
+}
+
+// nobody is the name of no member.
+const nobody = "manent.invalid:1"
+
+// Writable asks for a change of a member that is not there: a user that may
+// write is told so. It is an error if this one may not, or nobody can tell. An
+// operator, who may not change a ratio, may be told the same.
+func (s *Session) Writable(ctx context.Context, pool string) error {
+	partition, _, _ := strings.Cut(strings.TrimPrefix(pool, "/"), "/")
+	path := poolPath(pool) + "/members/" + tilde("/"+partition+"/"+nobody)
+	err := s.send(ctx, call{method: http.MethodPatch, path: path, op: "ask to write pool " + pool, body: Change{Ratio: 1}})
+	if k := providers.KindOf(err); err == nil || k == providers.NotFound || k == providers.Invalid || k == providers.Conflict {
+		return nil
+	}
 	return err
 }

@@ -2,6 +2,7 @@ package f5
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -55,6 +56,9 @@ func (s *Session) commit(ctx context.Context, id int64) error {
 	op := fmt.Sprintf("commit transaction %d", id)
 	var t transaction
 	err := s.send(ctx, call{method: http.MethodPatch, path: transactionPath(id), op: op, body: map[string]string{"state": "VALIDATING"}, into: &t})
+	if lost, ok := errors.AsType[*foreignError](err); ok {
+		return s.c.fault(op, providers.Unknown, fmt.Errorf("sent, its outcome was not told: %w", lost))
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,26 @@ func TestUnfit(t *testing.T) {
 				w.Virtuals = []map[string]any{{"fullPath": "/Common/vs", "pool": "/Common/shop", "fallbackPersistence": "/Common/source_addr"}}
 			}, nil, providers.Invalid, "persistence /Common/source_addr", "pinned_for",
 		},
+		"standby":     {func(w *world) { w.Failover, w.Group = "standby", "pair" }, map[string]any{"sync_group": "pair"}, providers.Unavailable, "bigip1.example.com is standby", "active device"},
+		"not in sync": {func(w *world) { w.Status, w.Group = "Changes Pending", "pair" }, map[string]any{"sync_group": "pair"}, providers.Unavailable, "group pair is not in sync: Changes Pending", "bring the group in sync"},
+		"peer is away": {func(w *world) {
+			w.Status, w.Group, w.SyncSays = "Disconnected", "pair", "01071a6b:3: peer is disconnected"
+		}, map[string]any{"sync_group": "pair"}, providers.Unavailable, "not in sync: Disconnected", "bring the group in sync"},
+		"may not save": {func(w *world) { w.SaveSays, w.MinActive, w.Members[4].Priority = "Error: access denied", 1, 10 }, nil, providers.Invalid, "highest priority group", ""},
+		"several members": {
+			func(w *world) {
+				w.Members[5].Address, w.Members[5].Ratio, w.Members[5].Disabled = "10.0.0.4", 7, false
+			},
+			map[string]any{"member": "{host}"}, providers.Invalid, "10.0.0.4 could be 10.0.0.4:80 or 10.9.9.9:80", `"{host}:{port}"`,
+		},
+		"several of stable": {func(w *world) { w.Members[5].Address = "10.0.0.1" }, map[string]any{"member": "{host}"}, providers.Invalid, "10.0.0.1 could be 10.0.0.1:80 or 10.9.9.9:80", ""},
+		"same member": {
+			func(w *world) {
+				w.Members = w.Members[1:]
+				w.Members[0].Address, w.Members[0].Name = "10.0.0.1", "web2:80"
+			},
+			nil, providers.Invalid, "10.0.0.1:80 and web2:80 are both member web2:80", "targets",
+		},
 		"virtual servers unseen": {func(w *world) { w.Forbid = "/mgmt/tm/ltm/virtual" }, nil, providers.Denied, "read virtual servers", "role manager"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,10 +159,11 @@ func TestUnfit(t *testing.T) {
 			if err != nil || got != 0 {
 				t.Fatalf("return: %v, %v", got, err)
 			}
-			if _, err := r.Write(t.Context(), candidateB, back, seen); err != nil {
+			receipt, err := r.Write(t.Context(), candidateB, back, seen)
+			if err != nil {
 				t.Fatalf("return: %v", err)
 			}
-			if ok, err := r.Settled(t.Context(), back, nil); !ok || err != nil {
+			if ok, err := r.Settled(t.Context(), back, receipt); !ok || err != nil {
 				t.Errorf("return: settled %v, %v", ok, err)
 			}
 			if got := w.serve(50); got[state.SlotA] != 50 {
@@ -210,23 +232,12 @@ func TestRefusals(t *testing.T) {
 		kind       providers.Kind
 		text, hint string
 	}{
-		"standby":         {func(w *world) { w.Failover = "standby" }, nil, providers.Unavailable, "bigip1.example.com is standby", "active device"},
-		"forced offline":  {func(w *world) { w.Failover = "forced-offline" }, nil, providers.Unavailable, "is forced-offline", "active device"},
-		"no pool":         {func(*world) {}, map[string]any{"pool": "else"}, providers.NotFound, "(/Common/else) was not found", "partition"},
-		"token limit":     {func(w *world) { w.Tokens = make([]string, f5test.MaxTokens) }, nil, providers.Throttled, "maximum active login tokens", "/mgmt/shared/authz/tokens/"},
-		"wrong password":  {func(*world) {}, map[string]any{"credentials_secret": "wrong"}, providers.Denied, "Authentication failed", "user:password"},
-		"no colon":        {func(*world) {}, map[string]any{"credentials_secret": "shapeless"}, providers.Invalid, "user:password", "colon"},
-		"no such secret":  {func(*world) {}, map[string]any{"credentials_secret": "none"}, providers.NotFound, "no such secret", ""},
-		"always busy":     {func(w *world) { w.Busy = 1000 }, nil, providers.Unavailable, "active asynchronous task", ""},
-		"several members": {func(w *world) { w.Members[5].Address = "10.0.0.1" }, map[string]any{"member": "{host}"}, providers.Invalid, "10.0.0.1 could be 10.0.0.1:80 or 10.9.9.9:80", `"{host}:{port}"`},
-		"same member": {
-			func(w *world) {
-				w.Members = w.Members[1:]
-				w.Members[0].Address = "10.0.0.1"
-				w.Members[0].Name = "10.0.0.2:80"
-			},
-			nil, providers.Invalid, "10.0.0.1:80 and 10.0.0.2:80 are both member 10.0.0.2:80", "targets",
-		},
+		"no pool":        {func(*world) {}, map[string]any{"pool": "else"}, providers.NotFound, "(/Common/else) was not found", "partition"},
+		"token limit":    {func(w *world) { w.Tokens = make([]string, f5test.MaxTokens) }, nil, providers.Throttled, "maximum active login tokens", "/mgmt/shared/authz/tokens/"},
+		"wrong password": {func(*world) {}, map[string]any{"credentials_secret": "wrong"}, providers.Denied, "Authentication failed", "user:password"},
+		"no colon":       {func(*world) {}, map[string]any{"credentials_secret": "shapeless"}, providers.Invalid, "user:password", "colon"},
+		"no such secret": {func(*world) {}, map[string]any{"credentials_secret": "none"}, providers.NotFound, "no such secret", ""},
+		"always busy":    {func(w *world) { w.Busy = 1000 }, nil, providers.Unavailable, "active asynchronous task", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -293,8 +304,9 @@ func TestUnits(t *testing.T) {
 			if w.Members[4].Forced != forced || forced && !w.heard("forced offline") {
 				t.Errorf("member %+v, said %q", *w.Members[4], w.said)
 			}
+			w.Do(func() { w.Members[4].Forced, w.Members[4].Parent, w.Members[4].Monitor = false, false, "up" })
 			if part := w.read(t, r); part.Shares[state.SlotB] < 49.5 || part.Shares[state.SlotB] > 50.5 {
-				t.Errorf("shares %v, expected 50 %% with the members that are up", part.Shares)
+				t.Errorf("shares %v, expected 50 %% when all members are up", part.Shares)
 			}
 		})
 	}
@@ -304,8 +316,102 @@ func TestUnits(t *testing.T) {
 func TestNoStatistics(t *testing.T) {
 	w := newWorld(t)
 	w.Uncounted = "10.0.0.4:80"
+	w.set(state.SlotB, 100)
 	part := w.read(t, w.router(t, nil))
-	refused(t, part.Err, providers.Unknown, "no statistics of member 10.0.0.4:80", "")
+	if part.Err != nil || !part.Pending || part.Units != nil || part.Weights["10.0.0.4:80"] != 100 || part.Shares[state.SlotB] != 40 {
+		t.Errorf("got %+v", part)
+	}
+	if providers.KindOf(part.Unfit) != providers.Unknown || !strings.Contains(part.Unfit.Error(), "no statistics of member 10.0.0.4:80") {
+		t.Errorf("unfit %v", part.Unfit)
+	}
+}
+
+// What somebody took out of the slot that serves is not put back by a first
+// share.
+func TestTakenOut(t *testing.T) {
+	for text, change := range map[string]func(*f5test.Member){
+		"10.0.0.3:80 is disabled (session user-disabled)": func(m *f5test.Member) { m.Disabled = true },
+		"10.0.0.3:80 is forced offline (state user-down)": func(m *f5test.Member) { m.Disabled, m.Forced = true, true },
+		"10.0.0.3:80 has weight 30, 10.0.0.1:80 has 100":  func(m *f5test.Member) { m.Ratio = 30 },
+	} {
+		w := newWorld(t)
+		r := w.router(t, nil)
+		change(w.Members[2])
+		seen := router.Reading{Parts: []router.Part{w.read(t, r)}}
+		_, _, err := r.Plan(state.SlotB, 25, 0.5, seen)
+		refused(t, err, providers.Invalid, text, "put these back")
+		if _, _, err := r.Plan(state.SlotB, 0, 0.5, seen); err != nil {
+			t.Errorf("%s: a return: %v", text, err)
+		}
+	}
+	w := newWorld(t)
+	r := w.router(t, nil)
+	for _, share := range []float64{25, 100, 0, 50, 100} { // what manent wrote
+		want, seen := w.plan(t, r, share)
+		if _, err := r.Write(t.Context(), candidateB, want, seen); err != nil || seen.Parts[0].Unfit != nil {
+			t.Errorf("%v %%: %v, unfit %v", share, err, seen.Parts[0].Unfit)
+		}
+	}
+}
+
+// A user that may only read is found before anything is written.
+func TestReadOnly(t *testing.T) {
+	w := newWorld(t)
+	w.Role = "guest"
+	part := w.read(t, w.router(t, nil))
+	if part.Err != nil || providers.KindOf(part.Unfit) != providers.Denied || w.made() != 1 {
+		t.Errorf("got %v, unfit %v, %d logins", part.Err, part.Unfit, w.made())
+	}
+}
+
+func (w *world) made() int { return w.Live() + w.Deleted }
+
+// One of two things may be behind an answer that is none of the device's.
+func TestFront(t *testing.T) {
+	for path, unreadable := range map[string]bool{
+		"/mgmt/shared/authn/login": true, "/mgmt/tm/ltm/pool/~Common~shop": true, "/mgmt/tm/cm/device": false,
+		"/mgmt/tm/ltm/pool/~Common~shop/members/stats": false, "/mgmt/tm/ltm/virtual": false,
+		"/mgmt/tm/ltm/pool/~Common~shop/members/~Common~manent.invalid:1": false,
+	} {
+		for _, status := range []int{302, 401, 404} {
+			w := newWorld(t)
+			w.set(state.SlotB, 100)
+			w.front(path, status)
+			r := w.router(t, nil)
+			part := w.read(t, r)
+			problem := part.Err
+			if !unreadable {
+				problem = part.Unfit
+			}
+			if (part.Err != nil) != unreadable || providers.KindOf(problem) != providers.Unavailable || !strings.Contains(providers.HintOf(problem), "login page") {
+				t.Errorf("%s with %d: %v, unfit %v", path, status, part.Err, part.Unfit)
+			}
+			if part.Err != nil {
+				continue
+			}
+			seen := router.Reading{Parts: []router.Part{part}}
+			back, _, err := r.Plan(state.SlotB, 0, 0.5, seen)
+			if err == nil {
+				_, err = r.Write(t.Context(), candidateB, back, seen)
+			}
+			if got := w.serve(50); err != nil || got[state.SlotA] != 50 {
+				t.Errorf("%s with %d: a return: %v, then %v were served", path, status, err, got)
+			}
+		}
+	}
+}
+
+// front is a proxy that answers some calls itself.
+func (w *world) front(path string, status int) {
+	w.faulty.Next = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			w.ServeHTTP(rw, r)
+			return
+		}
+		rw.Header().Set("Location", "/my.policy")
+		rw.WriteHeader(status)
+		_, _ = rw.Write([]byte("<html>please log in</html>"))
+	})
 }
 
 func TestForeign(t *testing.T) {

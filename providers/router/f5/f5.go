@@ -6,14 +6,17 @@
 // A member's weight is its ratio while it may get new connections, and 0 while
 // it is disabled (session user-disabled): a ratio of 0 would not take it out.
 // Disabling leaves the ratio as it is, and nothing is stored for it. All
-// members change in one transaction, so that no share is ever between. The
-// system refuses no stale write: weights are read, compared, written and read
-// again, and a change in the moment between is overwritten or found after.
+// members change in one transaction, so that no share is ever between; but in
+// a return each for itself and at the same time, as a slow device would not
+// end a transaction in the time of a call. The system refuses no stale write:
+// weights are read, compared, written and read again, and a change in the
+// moment between is overwritten or found after.
 package f5
 
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -68,11 +71,12 @@ type Router struct {
 	settings Settings
 	members  []router.Member
 	api      *f5.Client
-	pause    time.Duration // between two tries, 0 for the client's
+	pause    time.Duration     // between two tries, 0 for the client's
+	carry    http.RoundTripper // nil for the client's
 	log      *router.Log
 }
 
-// part is the name of the only part, the pool's full path.
+// part is the only part's name: the pool's full path.
 func (s Settings) part() string { return "/" + s.Partition + "/" + s.Pool }
 
 // Read implements router.Router.
@@ -82,23 +86,13 @@ func (r *Router) Read(ctx context.Context, _ state.Slots) (router.Reading, error
 	}
 	part := router.Part{PartWeights: state.PartWeights{ID: r.settings.part()}}
 	part.Err = r.use(ctx, "read", func(ctx context.Context, s *f5.Session) error {
-		seen, err := r.look(ctx, s)
-		if err != nil {
-			return err
+		seen, err := r.look(ctx, s, true)
+		if err == nil {
+			seen.report(&part)
+			part.Unfit = r.unfit(seen)
 		}
-		statuses, err := s.Statuses(ctx, r.settings.part())
-		if err != nil {
-			return err
-		}
-		if err := seen.servers(statuses, &part); err != nil {
-			return err
-		}
-		part.Unfit = r.unfit(ctx, s, seen)
-		return nil
+		return err
 	})
-	if part.Err != nil {
-		part = router.Part{PartWeights: state.PartWeights{ID: part.ID}, Err: part.Err}
-	}
 	return router.Reading{Parts: []router.Part{part}}, nil
 }
 
@@ -113,14 +107,14 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 			return receipt, router.Named(name, "write", err)
 		}
 		err = r.use(ctx, "write", func(ctx context.Context, s *f5.Session) error {
-			id, err := j.write(ctx, s)
-			if id != 0 {
-				receipt[w.ID] = fmt.Sprint(id)
+			said, before, err := j.write(ctx, s)
+			if said != "" {
+				receipt[w.ID] = said
 			}
-			if err != nil {
-				return err
+			if err == nil {
+				err = j.keep(ctx, s, before)
 			}
-			return s.Keep(ctx, r.settings.SyncGroup, r.settings.Save)
+			return err
 		})
 		if err != nil {
 			return receipt, err
@@ -130,11 +124,12 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 }
 
 // Settled implements router.Router: the active device has the weights, and
-// with sync_group its peers have the same configuration.
-func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.Receipt) (bool, error) {
+// with sync_group its peers have the same configuration. A return does not wait
+// for the peers of an active device.
+func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt state.Receipt) (bool, error) {
 	in := true
 	err := r.use(ctx, "prove", func(ctx context.Context, s *f5.Session) error {
-		seen, err := r.look(ctx, s)
+		seen, err := r.look(ctx, s, false)
 		if err != nil {
 			return err
 		}
@@ -142,15 +137,8 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, _ state.
 			if w.ID != r.settings.part() {
 				return r.noPart(w.ID)
 			}
-			in = in && router.Same(seen.weights(), w.Weights)
-			if in && seen.splits(w.Weights) {
-				err = seen.unfit(r.settings)
-			}
-		}
-		if in && err == nil && r.settings.SyncGroup != "" {
-			var why string
-			if in, why, err = s.Synced(ctx, r.settings.SyncGroup); why != "" {
-				r.log.Once("%s", why)
+			if in = in && seen.has(w.Weights); in && err == nil {
+				in, err = r.inForce(seen, w.Weights, receipt[w.ID] == returned)
 			}
 		}
 		return err

@@ -50,7 +50,7 @@ func newWorld(t *testing.T) *world {
 		}
 		w.targets = append(w.targets, providers.Target{Host: host, Port: 80, Labels: map[string]string{"slot": slot}})
 	}
-	w.faulty = &routertest.Faulty{Next: w.BigIP, IsWrite: f5test.IsWrite}
+	w.faulty = &routertest.Faulty{Next: w.BigIP, IsWrite: f5test.IsWrite, Refuse: f5test.Refuse}
 	server := httptest.NewServer(w.faulty)
 	t.Cleanup(server.Close)
 	w.url = server.URL
@@ -145,7 +145,8 @@ func (w *world) harness(t *testing.T) routertest.Harness {
 	h := routertest.Harness{
 		Router: w.router(t, nil), Again: func() router.Router { return w.router(t, nil) }, Slots: candidateB, Traits: Spec().Traits,
 		Foreign: func(int) { w.set(state.SlotB, 33) },
-		Writes:  func() (n int) { w.Do(func() { n = w.Commits }); return n },
+		Writes:  func() (n int) { w.Do(func() { n = w.Commits + w.Changes }); return n },
+		PerPart: -1, // a return is no transaction
 		Touch:   func() { w.Do(func() { w.Members[5].Connections++ }) },
 		Unowned: w.unowned,
 		Serve:   w.serve,

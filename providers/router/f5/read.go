@@ -2,143 +2,107 @@ package f5
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/f5"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
 
-// view is the pool as read.
+// view is the pool as the targets divide it.
 type view struct {
-	pool    f5.Pool
-	members []f5.Member
-	ours    map[string]f5.Member // by the target's member name
+	f5.Look
+	ours    map[string][]f5.Member // by the target's member name
 	slots   map[string]state.Slot
 	missing []string // of targets without a member
+	unclear error    // which names mean several members
 	foreign []f5.Member
 }
 
-// look reads the pool on the active device.
-func (r *Router) look(ctx context.Context, s *f5.Session) (v view, err error) {
-	if err := s.Active(ctx); err != nil {
-		return v, err
+func (r *Router) look(ctx context.Context, s *f5.Session, all bool) (view, error) {
+	v := view{slots: map[string]state.Slot{}}
+	for _, m := range r.members {
+		v.slots[m.Name] = m.Slot
 	}
-	if v.pool, err = s.Pool(ctx, r.settings.part()); err != nil {
-		return v, err
-	}
-	if v.members, err = s.Members(ctx, r.settings.part()); err != nil {
-		return v, err
-	}
-	names := make([]string, len(r.members))
-	v.slots = map[string]state.Slot{}
-	for i, m := range r.members {
-		names[i], v.slots[m.Name] = m.Name, m.Slot
-	}
-	v.ours, v.missing, v.foreign, err = f5.Match(v.members, names)
+	var err error
+	v.Look, err = s.Look(ctx, r.settings.part(), r.settings.SyncGroup, all)
+	v.ours, v.missing, v.foreign, v.unclear = f5.Match(v.Pool.Members, router.Names(r.members))
 	return v, err
 }
 
+// weights are by name. Where a name means several members, the most counts.
 func (v view) weights() map[string]float64 {
 	out := make(map[string]float64, len(v.ours))
-	for id, m := range v.ours {
-		out[id] = float64(m.Weight())
+	for id, members := range v.ours {
+		for _, m := range members {
+			out[id] = max(out[id], float64(m.Weight()))
+		}
 	}
 	return out
 }
 
-// servers fills in what the weights come to. A member counts as up when its
-// monitor, if any, says so and nobody took it or its node out by hand.
-func (v view) servers(statuses map[string]f5.Status, part *router.Part) error {
-	var all []router.Server
-	part.Weights, part.Foreign = v.weights(), map[string]float64{}
-	part.Units = map[state.Slot]int{state.SlotA: 0, state.SlotB: 0}
-	add := func(m f5.Member, slot state.Slot) error {
-		status, ok := statuses[m.Name]
-		if !ok {
-			return &providers.Fault{Kind: providers.Unknown, Err: fmt.Errorf("unexpected answer: no statistics of member %s", m.Name)}
+// wanted are the weights of the members that the names mean: of each the
+// name's, but one that is out beside others in service is somebody else's.
+func (v view) wanted(want map[string]float64) map[string]int {
+	out, has := map[string]int{}, v.weights()
+	for id, members := range v.ours {
+		for _, m := range members {
+			if w := int(want[id]); w == 0 || m.Weight() > 0 || has[id] == 0 {
+				out[m.FullPath] = w
+			}
 		}
-		s := router.Server{ID: m.Name, Slot: slot, Weight: m.Weight(), Up: m.Up() && status.Enabled != "disabled-by-parent"}
-		if !v.pool.ByRatio() {
-			s.Weight = min(s.Weight, 1)
-		}
-		all = append(all, s)
-		if slot != "" && s.Up {
-			part.Units[slot]++
-		}
-		return nil
 	}
+	return out
+}
+
+// has reports whether all members are as wanted.
+func (v view) has(want map[string]float64) bool {
+	wanted := v.wanted(want)
+	for id, w := range want {
+		if _, ok := v.ours[id]; !ok && w != 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(v.servers(), func(s router.Server) bool { w, ok := wanted[s.ID]; return ok && w != s.Weight })
+}
+
+// servers are our members by their full path.
+func (v view) servers() []router.Server {
+	var out []router.Server
 	for _, id := range slices.Sorted(maps.Keys(v.ours)) {
-		if err := add(v.ours[id], v.slots[id]); err != nil {
-			return err
+		for _, m := range v.ours[id] {
+			out = append(out, router.Server{ID: m.FullPath, Slot: v.slots[id], Weight: m.Weight(), Up: v.Up(m)})
+		}
+	}
+	return out
+}
+
+// report fills in what the weights come to.
+func (v view) report(part *router.Part) {
+	part.Weights, part.Foreign = v.weights(), map[string]float64{}
+	part.Units, part.Servers = map[state.Slot]int{state.SlotA: 0, state.SlotB: 0}, map[state.Slot]int{}
+	all := v.servers()
+	for _, s := range all {
+		if part.Servers[s.Slot]++; s.Up {
+			part.Units[s.Slot]++
 		}
 	}
 	for _, m := range v.foreign {
-		if w := m.Weight(); w > 0 {
+		if w := m.Weight(); w > 0 && !m.ForcedDown() {
 			part.Foreign[m.Name] = float64(w)
 		}
-		if err := add(m, ""); err != nil {
-			return err
+		all = append(all, router.Server{ID: m.FullPath, Weight: m.Weight(), Up: v.Up(m)})
+	}
+	for i := range all {
+		if !v.Pool.ByRatio() {
+			all[i].Weight = min(all[i].Weight, 1)
 		}
 	}
 	part.Shares = map[state.Slot]float64{
 		state.SlotA: router.ShareOf(all, state.SlotA), state.SlotB: router.ShareOf(all, state.SlotB),
 	}
-	return nil
-}
-
-// splits reports whether both slots have weight. All or nothing works whatever
-// the pool does with ratios.
-func (v view) splits(weights map[string]float64) bool {
-	has := map[state.Slot]bool{}
-	for unit, w := range weights {
-		has[v.slots[unit]] = has[v.slots[unit]] || w > 0
+	if part.Pending = v.Standby() != nil || v.Uncounted() != nil; v.Uncounted() != nil {
+		part.Units = nil
 	}
-	return has[state.SlotA] && has[state.SlotB]
-}
-
-// unfit says why no share can be raised: a member is missing, ratios do not
-// count, clients stay where they are, or nobody can tell.
-func (r *Router) unfit(ctx context.Context, s *f5.Session, v view) error {
-	for _, id := range slices.Sorted(maps.Keys(v.ours)) {
-		if m := v.ours[id]; m.ForcedDown() {
-			r.log.Once("member %s is forced offline and stays so", m.Name)
-		}
-	}
-	if problem := v.unfit(r.settings); problem != nil {
-		return problem
-	}
-	virtuals, err := s.Virtuals(ctx, r.settings.part())
-	if err != nil {
-		return err
-	}
-	for _, vs := range virtuals {
-		profiles := strings.Join(vs.Persistence, ", ")
-		switch {
-		case profiles == "":
-		case r.settings.PinnedFor == 0:
-			return &providers.Fault{
-				Kind: providers.Invalid, Err: fmt.Errorf("virtual server %s has persistence %s, which keeps clients at their member whatever the ratios", vs.FullPath, profiles),
-				Hint: "set pinned_for to the profile's timeout, or take the profile off the virtual server",
-			}
-		default:
-			r.log.Once("virtual server %s has persistence %s: shares are those of new clients, and a client stays at a disabled member", vs.FullPath, profiles)
-		}
-	}
-	return nil
-}
-
-// unfit is what the pool itself shows.
-func (v view) unfit(s Settings) error {
-	if len(v.missing) > 0 {
-		return &providers.Fault{
-			Kind: providers.NotFound, Err: fmt.Errorf("pool %s has no member %s, expected one for each target", v.pool.FullPath, strings.Join(v.missing, ", ")),
-			Hint: fmt.Sprintf("add them to the pool, or correct targets and member, which is %s: a BIG-IP's members are ADDRESS:PORT", s.Member),
-		}
-	}
-	return v.pool.Uneven(v.members)
 }

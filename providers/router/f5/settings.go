@@ -53,7 +53,7 @@ func (s Settings) common() router.API {
 func (r *Router) client() (*f5.Client, error) {
 	s := r.settings
 	client, err := f5.New(f5.Options{
-		URL: s.URL, CAFile: s.common().CAPath(r.env.Dir), Timeout: s.Timeout, Pause: r.pause, Hide: r.env.Hide,
+		URL: s.URL, CAFile: s.common().CAPath(r.env.Dir), Timeout: s.Timeout, Pause: r.pause, Transport: r.carry, Hide: r.env.Hide,
 		Credentials: func(ctx context.Context) (providers.Secret, error) { return s.Credentials.Resolve(ctx, r.env) },
 		Log:         r.log.Once,
 	})

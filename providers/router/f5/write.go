@@ -1,8 +1,10 @@
 package f5
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -14,13 +16,16 @@ import (
 
 const most = 65535 // ratio that a pool takes; a share needs no more than 100
 
+// returned is the receipt of a return, which has no transaction.
+const returned = "returned"
+
 // job is the write of the pool.
 type job struct {
 	*Router
 	want   map[string]float64
-	units  map[string]int // want in whole numbers
-	expect *router.Part   // nil when the caller did not see the part
-	slot   state.Slot     // whose share is bounded on the way
+	expect *router.Part // nil when the caller did not see the part
+	slot   state.Slot   // whose share is bounded on the way
+	back   bool         // nothing is wanted for that slot
 }
 
 // job checks what is wanted before anything is touched.
@@ -28,28 +33,55 @@ func (r *Router) job(slots state.Slots, want state.PartWeights, expect router.Re
 	if want.ID != r.settings.part() {
 		return job{}, r.noPart(want.ID)
 	}
-	whole, err := router.Whole(want.Weights, r.members, most)
-	return job{Router: r, want: want.Weights, units: whole, expect: expect.Part(want.ID), slot: slots.Candidate}, err
+	_, err := router.Whole(want.Weights, r.members, most)
+	return job{
+		Router: r, want: want.Weights, expect: expect.Part(want.ID), slot: slots.Candidate,
+		back: router.Returns(r.members, want.Weights, slots.Candidate),
+	}, err
 }
 
-// write compares and writes, and reads whether it is so. It returns the
-// transaction's id, 0 if there was none.
-func (j job) write(ctx context.Context, s *f5.Session) (int64, error) {
-	before, err := j.look(ctx, s)
-	if err != nil || router.Same(before.weights(), j.want) {
-		return 0, err
+// write compares and writes, and reads whether it is so; what a return wrote
+// its caller reads. It returns the receipt, and the pool as it was before.
+func (j job) write(ctx context.Context, s *f5.Session) (string, view, error) {
+	receipt := map[bool]string{true: returned}[j.back]
+	before, err := j.look(ctx, s, false)
+	if err != nil || before.has(j.want) {
+		return receipt, before, err
 	}
 	if err := j.allowed(before); err != nil {
-		return 0, err
+		return receipt, before, err
 	}
-	j.othersPending(ctx, s)
-	id, lost := s.Transact(ctx, func(id int64) error { return j.add(ctx, s, id, before) })
-	if lost != nil && providers.KindOf(lost) != providers.Unknown {
+	if j.back {
+		return receipt, before, router.Back(before.servers(), j.slot, before.wanted(j.want), j.set(ctx, s, 0, before))
+	}
+	id, err := j.transact(ctx, s, before)
+	if id != 0 {
+		receipt = fmt.Sprint(id)
+	}
+	return receipt, before, err
+}
+
+// transact changes all members together, and finds out what became of it where
+// the answer was lost. It warns of changes that are not ours and will be sent
+// with these: not to know of any keeps nobody from writing.
+func (j job) transact(ctx context.Context, s *f5.Session, before view) (int64, error) {
+	if err := before.Behind(); err != nil {
+		j.log.Once("whatever is pending in device group %s is sent with this change: %v", before.Group, err)
+	}
+	id, lost := s.Transact(ctx, func(id int64) error {
+		for _, c := range router.Changes(before.servers(), j.slot, before.wanted(j.want)) {
+			if err := j.set(ctx, s, id, before)(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if lost != nil && providers.KindOf(lost).Definite() {
 		return id, lost
 	}
-	after, err := j.look(ctx, s)
+	after, err := j.look(ctx, s, false)
 	switch {
-	case err == nil && router.Same(after.weights(), j.want):
+	case err == nil && after.has(j.want):
 		return id, nil
 	case lost != nil:
 		return id, lost
@@ -59,6 +91,15 @@ func (j job) write(ctx context.Context, s *f5.Session) (int64, error) {
 		return id, &providers.Fault{Kind: providers.Unknown, Err: errors.New("the transaction is completed, and the members are as before"), Hint: "look who sets them: AS3, Terraform and a sync from another device bring their own values back"}
 	}
 	return id, router.Drifted(j.settings.part(), after.weights(), j.want)
+}
+
+// set changes one member, in a transaction unless that is 0. One that goes out
+// keeps its ratio; one that was forced offline by hand stays so.
+func (j job) set(ctx context.Context, s *f5.Session, transaction int64, v view) func(router.Change) error {
+	return func(c router.Change) error {
+		i := slices.IndexFunc(v.Pool.Members, func(m f5.Member) bool { return m.FullPath == c.ID })
+		return s.Set(ctx, transaction, j.settings.part(), v.Pool.Members[i], f5.Reweigh(c.From, c.To))
+	}
 }
 
 // allowed returns nil if the pool is what the caller saw, and can give what is
@@ -74,42 +115,30 @@ func (j job) allowed(v view) error {
 	if err := router.Expected(j.settings.part(), has, j.want, j.expect); err != nil {
 		return err
 	}
-	if !router.Same(has, j.expect.Weights) { // all of it changes at once, so none of it is ours
-		return router.Drifted(j.settings.part(), has, j.expect.Weights)
+	switch {
+	case j.back:
+		return nil
+	case j.expect == nil || !router.Same(has, j.expect.Weights): // all of it changes at once, so none of it is ours
+		return router.Drifted(j.settings.part(), has, j.want)
+	case !router.Splits(j.members, j.want):
+		return cmp.Or(v.unclear, v.Standby())
 	}
-	if !v.splits(j.want) {
+	return cmp.Or(v.unfit(j.settings), v.Standby())
+}
+
+// keep sends what was written to the group and saves it. A device that is not
+// the active one sends only what its peers had before: they may be ahead of it.
+// The traffic of a return is back without either.
+func (j job) keep(ctx context.Context, s *f5.Session, before view) error {
+	group := before.Group
+	if group != "" && before.Standby() != nil && before.Behind() != nil {
+		j.log.Once("not sent to device group %s, whose members may have newer changes: %v", group, before.Standby())
+		group = ""
+	}
+	err := s.Keep(ctx, group, j.settings.Save)
+	if err != nil && j.back {
+		j.log.Once("all traffic is back on this device, but: %v", err)
 		return nil
 	}
-	return v.unfit(j.settings)
-}
-
-// othersPending warns of changes that are not ours and will be sent with them.
-// Not to know of any keeps nobody from writing.
-func (j job) othersPending(ctx context.Context, s *f5.Session) {
-	if j.settings.SyncGroup == "" {
-		return
-	}
-	sync, err := s.Sync(ctx, j.settings.SyncGroup)
-	switch {
-	case err != nil:
-		j.log.Once("whatever is pending in device group %s is sent with this change: %v", j.settings.SyncGroup, err)
-	case sync.Status != f5.InSync:
-		j.log.Once("device group %s was not in sync before this change, whatever is pending is sent with it: %s", j.settings.SyncGroup, sync)
-	}
-}
-
-// add puts the changes into a transaction. A member that goes out keeps its
-// ratio; one that was forced offline by hand stays so.
-func (j job) add(ctx context.Context, s *f5.Session, id int64, v view) error {
-	var servers []router.Server
-	for _, unit := range slices.Sorted(maps.Keys(v.ours)) {
-		m := v.ours[unit]
-		servers = append(servers, router.Server{ID: unit, Slot: v.slots[unit], Weight: m.Weight()})
-	}
-	for _, c := range router.Changes(servers, j.slot, j.units) {
-		if err := s.Set(ctx, id, j.settings.part(), v.ours[c.ID], f5.Reweigh(c.From, c.To)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }

@@ -156,7 +156,7 @@ func TestSync(t *testing.T) {
 	}{
 		"in sync":        {func(*world) {}, true, 0, "", "", ""},
 		"under way":      {func(w *world) { w.SyncTook = 5 }, false, 0, "", "", "pair is not in sync: Syncing"},
-		"others pending": {func(w *world) { w.Status = "Changes Pending" }, true, 0, "", "", "whatever is pending is sent with it: Changes Pending"},
+		"others pending": {func(w *world) { w.Status = "Changes Pending" }, true, 0, "", "", "is sent with this change: device group pair is not in sync: Changes Pending"},
 		"status unseen":  {func(w *world) { w.Forbid = "/mgmt/tm/cm/sync-status" }, false, 0, "", "", "is sent with this change"},
 		"peer away":      {func(w *world) { w.SyncSays = "01071a6b:3: peer is disconnected" }, false, providers.Unavailable, "peer is disconnected", "Device Management", ""},
 		"may not sync":   {func(w *world) { w.SyncSays = "01070822:3: Access Denied" }, false, providers.Denied, "Access Denied", "Device Management", ""},

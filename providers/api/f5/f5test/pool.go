@@ -29,7 +29,27 @@ func (m *Member) state() string {
 	return m.Monitor
 }
 
+// pool has its members in it when that is asked for.
+func (b *BigIP) pool(r request) answer {
+	reference := map[string]any{"link": "https://localhost/mgmt/tm/ltm/pool/~Common~shop/members", "isSubcollection": true}
+	if r.URL.Query().Get("expandSubcollections") == "true" && !b.Plain && len(b.Members) > 0 {
+		reference["items"] = b.items()
+	}
+	return ok(map[string]any{
+		"kind": "tm:ltm:pool:poolstate", "fullPath": b.Pool, "loadBalancingMode": b.Mode, "minActiveMembers": b.MinActive,
+		"monitor": "/Common/http", "membersReference": reference,
+	})
+}
+
 func (b *BigIP) members() answer {
+	list := map[string]any{"kind": "tm:ltm:pool:members:memberscollectionstate"}
+	if items := b.items(); len(items) > 0 {
+		list["items"] = items
+	}
+	return ok(list)
+}
+
+func (b *BigIP) items() []any {
 	items := []any{}
 	for _, m := range b.Members {
 		items = append(items, map[string]any{
@@ -38,11 +58,7 @@ func (b *BigIP) members() answer {
 			"ratio": m.Ratio, "session": m.session(), "state": m.state(),
 		})
 	}
-	list := map[string]any{"kind": "tm:ltm:pool:members:memberscollectionstate"}
-	if len(items) > 0 {
-		list["items"] = items
-	}
-	return ok(list)
+	return items
 }
 
 func describe(text string) map[string]any { return map[string]any{"description": text} }
@@ -83,6 +99,9 @@ func (b *BigIP) stats() answer {
 // patch changes a member, or adds that to a transaction.
 func (b *BigIP) patch(r request, name string) answer {
 	at := slices.IndexFunc(b.Members, func(m *Member) bool { return strings.ReplaceAll(m.path(), "/", "~") == name })
+	if at < 0 && b.Role == "guest" {
+		return forbidden()
+	}
 	if at < 0 {
 		return refuse(http.StatusNotFound, "01020036:3: The requested Pool Member (%s) was not found.", name)
 	}
@@ -97,10 +116,16 @@ func (b *BigIP) patch(r request, name string) answer {
 	id := r.Header.Get("X-F5-REST-Coordination-Id")
 	if id == "" {
 		apply()
+		b.Changes++
 		b.changed()
 		return ok(map[string]any{"name": b.Members[at].Name})
 	}
 	return b.queue(id, apply)
+}
+
+// forbidden is for a user that may only read.
+func forbidden() answer {
+	return refuse(http.StatusUnauthorized, "Authorization failed: user=https://localhost/mgmt/shared/authz/users/%s resource=/mgmt/tm/ltm/pool verb=PATCH", User)
 }
 
 // change checks what is to be written: what is shown is not what can be.
@@ -110,7 +135,7 @@ func (b *BigIP) change(m *Member, in map[string]any) (apply func(), refused answ
 		text := fmt.Sprint(value)
 		switch {
 		case b.Role == "guest":
-			return nil, refuse(http.StatusUnauthorized, "Authorization failed: user=https://localhost/mgmt/shared/authz/users/%s resource=/mgmt/tm/ltm/pool verb=PATCH", User)
+			return nil, forbidden()
 		case key == "ratio" && b.Role != "manager":
 			return nil, refuse(http.StatusForbidden, "01070822:3: Access Denied: User (%s) may not change ratio", User)
 		case key == "ratio":

@@ -39,6 +39,7 @@ type BigIP struct {
 
 	Group    string // device group, "" for a device on its own
 	Status   string // of the group
+	Behind   bool   // a peer has changes that this device lacks
 	SyncSays string // commandResult of the next syncs; they do nothing then
 	SyncTook int    // looks that a sync is under way for
 	SaveSays string
@@ -54,8 +55,10 @@ type BigIP struct {
 	Ignore     bool   // transactions complete and change nothing
 	After      func() // runs once, after the next commit was carried out, under Do
 	Commits    int    // transactions that changed something
+	Changes    int    // of members, without a transaction
 
 	Forbid   string // calls of this path are refused to the user
+	Plain    bool   // the members are not in the pool's answer
 	Busy     int    // the next calls are answered that another task is at work
 	Tokens   []string
 	Deleted  int
@@ -112,9 +115,11 @@ type request struct {
 	body []byte
 }
 
-// IsWrite reports whether a call carries a transaction out.
+// IsWrite reports whether a call carries a transaction out, or changes a
+// member without one.
 func IsWrite(r *http.Request) bool {
-	return r.Method == http.MethodPatch && strings.HasPrefix(r.URL.Path, "/mgmt/tm/transaction/")
+	inTransaction := r.Header.Get("X-F5-REST-Coordination-Id") != ""
+	return r.Method == http.MethodPatch && !inTransaction && !strings.HasSuffix(r.URL.Path, ".invalid:1")
 }
 
 // answer is what a call is answered with.
@@ -128,6 +133,13 @@ func ok(body any) answer { return answer{http.StatusOK, body} }
 // refuse is an error as the interface words it.
 func refuse(code int, format string, args ...any) answer {
 	return answer{code, map[string]any{"code": code, "message": fmt.Sprintf(format, args...), "errorStack": []any{}, "apiError": 3}}
+}
+
+// Refuse answers as the interface does.
+func Refuse(w http.ResponseWriter, text string, code int) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(refuse(code, "%s", text).body) // the client may be gone
 }
 
 // ServeHTTP implements http.Handler.
@@ -185,7 +197,7 @@ func (b *BigIP) route(r request) answer {
 	id, isTransaction := strings.CutPrefix(path, "/mgmt/tm/transaction/")
 	switch {
 	case r.Method == http.MethodGet && path == pool:
-		return ok(map[string]any{"kind": "tm:ltm:pool:poolstate", "fullPath": b.Pool, "loadBalancingMode": b.Mode, "minActiveMembers": b.MinActive, "monitor": "/Common/http"})
+		return b.pool(r)
 	case r.Method == http.MethodGet && path == pool+"/members":
 		return b.members()
 	case r.Method == http.MethodGet && path == pool+"/members/stats":
@@ -200,7 +212,7 @@ func (b *BigIP) route(r request) answer {
 		return b.transaction(r, id)
 	case strings.HasPrefix(path, "/mgmt/tm/cm") || path == "/mgmt/tm/sys/config":
 		return b.cluster(r)
-	case strings.HasPrefix(path, "/mgmt/tm/ltm/pool/") && r.Method == http.MethodGet:
+	case strings.HasPrefix(path, "/mgmt/tm/ltm/pool/") && (r.Method == http.MethodGet || strings.HasSuffix(path, ".invalid:1")):
 		return refuse(http.StatusNotFound, "01020036:3: The requested Pool (%s) was not found.", strings.ReplaceAll(strings.TrimPrefix(path, "/mgmt/tm/ltm/pool/"), "~", "/"))
 	}
 	b.t.Errorf("unexpected request %s %s", r.Method, r.URL)
