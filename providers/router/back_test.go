@@ -46,7 +46,7 @@ func TestBack(t *testing.T) {
 					mu.Lock()
 					turns[time.Since(began)] = append(turns[time.Since(began)], fmt.Sprintf("%s=%d", c.ID, c.To))
 					mu.Unlock()
-					time.Sleep(time.Second)
+					<-time.After(time.Second)
 					if strings.Contains(tt.fails, c.ID) {
 						return errors.New(c.ID)
 					}

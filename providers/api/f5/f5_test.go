@@ -253,6 +253,75 @@ func TestDiscreet(t *testing.T) {
 	}
 }
 
+// What is no answer of the device says nothing about it, a token goes nowhere
+// else, and only the device can say that one has ended.
+func TestNotItsOwn(t *testing.T) {
+	for status, kind := range map[int]providers.Kind{
+		301: providers.Unavailable, 302: providers.Unavailable, 307: providers.Unavailable, 400: providers.Unavailable, 401: providers.Unavailable,
+		403: providers.Unavailable, 404: providers.Unavailable, 409: providers.Unavailable, 422: providers.Unavailable, 429: providers.Throttled, 502: providers.Unavailable,
+	} {
+		for _, body := range []string{"<html>log in</html>", `{"error":"of another"}`, ""} {
+			logins := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/login"):
+					logins++
+					_, _ = w.Write([]byte(`{"token":{"token":"T"}}`))
+				case r.Method == http.MethodDelete:
+				case r.URL.Path == "/my.policy":
+					t.Errorf("status %d was followed with token %q", status, r.Header.Get("X-F5-Auth-Token"))
+				default:
+					w.Header().Set("Location", "/my.policy")
+					w.WriteHeader(status)
+					_, _ = w.Write([]byte(body))
+				}
+			}))
+			c, _, _ := device(t)
+			c.base = server.URL
+			err := c.Use(t.Context(), func(ctx context.Context, s *Session) error { _, err := s.Pool(ctx, "/Common/shop"); return err })
+			server.Close()
+			if providers.KindOf(err) != kind || logins != 1 || kind == providers.Unavailable && status < 500 && !strings.Contains(providers.HintOf(err), "login page") {
+				t.Errorf("status %d with %q: %v of kind %v, hint %q, %d logins", status, body, err, providers.KindOf(err), providers.HintOf(err), logins)
+			}
+		}
+	}
+}
+
+// The logout has a time of its own, also when the caller's is over, and what
+// is done before ends early enough for it.
+func TestLogoutInTime(t *testing.T) {
+	c, b, _ := device(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := c.Use(ctx, func(inner context.Context, _ *Session) error {
+		<-inner.Done()
+		if ctx.Err() != nil {
+			t.Error("the caller's time is over before that of what is done")
+		}
+		<-ctx.Done()
+		return inner.Err()
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || b.Live() > 0 || b.Deleted != 1 {
+		t.Errorf("got %v, %d tokens are left", err, b.Live())
+	}
+}
+
+// A token that ends is replaced once, however many calls meet its end.
+func TestRenewedOnce(t *testing.T) {
+	c, b, _ := device(t, v4())
+	err := c.Use(t.Context(), func(ctx context.Context, s *Session) error {
+		b.Do(func() { b.Tokens = nil })
+		l, err := s.Look(ctx, b.Pool, "", true)
+		if l.Standby() != nil || l.Uncounted() != nil || l.Unlisted != nil || l.ReadOnly != nil {
+			t.Errorf("got %+v", l)
+		}
+		return err
+	})
+	if err != nil || b.Live() > 0 || b.Deleted != 1 {
+		t.Errorf("got %v, %d tokens are left, %d deleted", err, b.Live(), b.Deleted)
+	}
+}
+
 // Answers that do not hold what they should are not taken for nothing.
 func TestUnexpected(t *testing.T) {
 	for name, body := range map[string]string{

@@ -6,7 +6,7 @@ func notes() router.Notes {
 	return router.Notes{
 		Page:        "f5.md",
 		Resolution:  "0.99 % between slots of one size; how Ratio (member) deals connections is the device's",
-		Condition:   "compared before and read after, all members in one transaction",
+		Condition:   "compared before and read after, all members in one transaction; in a return each for itself",
 		Sticky:      "persistence profiles, also at a disabled member: refused until `pinned_for` has the timeout; connections that are kept, without OneConnect",
 		Permissions: "role `manager` on the pool's partition; config-sync and `save sys config` may need more",
 		Limits: []string{
