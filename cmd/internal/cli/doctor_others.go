@@ -9,8 +9,8 @@ import (
 )
 
 // checkOthers says who else may write the router's weights, and what to tell
-// them. Most systems do not show who does, so that it is no warning. Those that
-// would be known by name are left to the plugin, which looks for them.
+// them, also when the router does not answer. Most systems do not show who does,
+// so that it is no warning; where one does, the plugin looks for them.
 func checkOthers(c *checks, cfg config.Config, notes router.Notes, seen router.Reading) {
 	name := cfg.Plugin.Name
 	if cfg.Traffic.Router != nil {
@@ -18,9 +18,6 @@ func checkOthers(c *checks, cfg config.Config, notes router.Notes, seen router.R
 	}
 	var tools, remedies, by []string
 	for _, o := range notes.Others {
-		if len(o.Managers) > 0 {
-			continue
-		}
 		tools = append(tools, o.Tool)
 		remedies = append(remedies, o.Tool+": "+o.Remedy)
 	}

@@ -75,6 +75,7 @@ func checkRouter(ctx context.Context, c *checks, cfg config.Config, w runner.Wor
 	if err == nil {
 		err = seen.Err()
 	}
+	checkOthers(c, cfg, w.Traits.Notes, seen)
 	if err != nil {
 		c.broke("router", err)
 		return
@@ -88,7 +89,6 @@ func checkRouter(ctx context.Context, c *checks, cfg config.Config, w runner.Wor
 	checkInForce(ctx, c, r, seen)
 	checkWeights(c, doc, seen)
 	checkShares(c, cfg, r, seen)
-	checkOthers(c, cfg, w.Traits.Notes, seen)
 	if w.Traits.Conditional {
 		c.ok("stale write", "by its interface the router refuses a write based on old weights")
 	} else {

@@ -14,7 +14,7 @@ func notes() router.Notes {
 			"what it says of itself is proven by `manent doctor --exercise` only",
 		},
 		Others: []router.Other{
-			{Tool: "Whatever writes where the program does", Remedy: "the program has to tell: its answer to read says which weights there are, and who changed them last"},
+			{Tool: "a tool that writes where the program does", Remedy: "the program has to tell: its answer to read says which weights there are, and who changed them last"},
 		},
 		Seen: "the program's `by`, where it gives one",
 	}
