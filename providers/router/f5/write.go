@@ -118,8 +118,8 @@ func (j job) allowed(v view) error {
 	switch {
 	case j.back:
 		return nil
-	case j.expect == nil || !router.Same(has, j.expect.Weights): // all of it changes at once, so none of it is ours
-		return router.Drifted(j.settings.part(), has, j.want)
+	case j.expect != nil && !router.Same(has, j.expect.Weights): // all of it changes at once, so none of it is ours
+		return router.Drifted(j.settings.part(), has, j.expect.Weights)
 	case !router.Splits(j.members, j.want):
 		return cmp.Or(v.unclear, v.Standby())
 	}
