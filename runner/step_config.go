@@ -85,7 +85,7 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 		if err != nil {
 			return orFailed(fmt.Errorf("share %s: %w", router.PercentText(share), err))
 		}
-		if got > share*1.1 {
+		if got > 1.5*share {
 			c.e.World.Say(fmt.Sprintf("share %s will be %s: the router has no smaller weights for these servers", router.PercentText(share), router.PercentText(got)))
 		}
 	}

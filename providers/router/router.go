@@ -72,7 +72,7 @@ type Planner interface {
 // it can reach: it plans for slots that are wholly in service. The refusal is
 // that of Planner.
 type Reacher interface {
-	Reach(slot state.Slot, share, tolerance float64) error
+	Reach(slot state.Slot, share, tolerance float64) (float64, error)
 }
 
 // Match says which requests are the testers'.

@@ -74,9 +74,10 @@ type RouterTraits struct {
 	// them the slots are not groups of targets.
 	Instead []string
 	// Reach says, without asking the router, whether it can give a slot a
-	// share within a tolerance (points), with these targets all in service:
-	// an error with a hint where it cannot. nil where only the router knows.
-	Reach func(settings map[string]any, targets []Target, slot string, share, tolerance float64) (hint string, err error)
+	// share within a tolerance (points), with these targets all in service, and
+	// which it really gives: an error with a hint where it cannot. nil where
+	// only the router knows.
+	Reach func(settings map[string]any, targets []Target, slot string, share, tolerance float64) (got float64, hint string, err error)
 }
 
 // MetricEntry describes a metric system.

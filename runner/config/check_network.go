@@ -58,15 +58,20 @@ func (c *checker) onTargets(r Router, e RouterEntry) {
 		return
 	}
 	// Nothing is out of reach here but what cannot work with these targets.
-	if hint, err := e.Reach(r.Settings, c.cfg.Targets, "a", 0, 100); err != nil {
+	if _, hint, err := e.Reach(r.Settings, c.cfg.Targets, "a", 0, 100); err != nil {
 		c.wrong("traffic.router.settings", hint, "%v", err)
 		return
 	}
 	for i, share := range c.cfg.Rollout.Traffic.Steps {
 		for _, slot := range []string{"a", "b"} {
-			if hint, err := e.Reach(r.Settings, c.cfg.Targets, slot, share, c.cfg.Tolerance(share)); err != nil {
+			got, hint, err := e.Reach(r.Settings, c.cfg.Targets, slot, share, c.cfg.Tolerance(share))
+			if err != nil {
 				c.wrong(fmt.Sprintf("rollout.traffic.steps[%d]", i), hint, "with slot %s as the candidate: %v", slot, err)
 				break
+			}
+			if got > 1.5*share { // within the tolerance, which for a small share is several times it
+				c.warn(fmt.Sprintf("rollout.traffic.steps[%d]", i), "set rollout.traffic.shareTolerance to what may be missed, or take a share that the servers' weights can give",
+					"with slot %s as the candidate %v %% will be %.3g %%", slot, share, got)
 			}
 		}
 	}

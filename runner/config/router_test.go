@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +33,8 @@ func TestTestersFitTheRouter(t *testing.T) {
 			cat.Plugins = Put(cat.Plugins, PluginEntry{Entry: Entry{Name: "slots", InBuild: true}, Router: &RouterTraits{Testers: tt.goesBy}})
 			text := "plugin: {name: slots}\nrollout: {traffic: {steps: [100], testers: " + tt.testers + "}}"
 			_, problems := Parse(Source{"p.yml", []byte(text)}, nil, Options{Anonymous: true, Catalog: cat})
-			err := problems.Err()
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("problems %v, want %q", err, tt.want)
+			if found := fmt.Sprint(problems); (found == "[]") != (tt.want == "") || !strings.Contains(found, tt.want) {
+				t.Errorf("problems %s, want %q", found, tt.want)
 			}
 		})
 	}
@@ -62,19 +62,20 @@ func TestRouterOfPrefersTheEnvironments(t *testing.T) {
 // TestSlotsOnTargets has a router that cannot give less than 10 %.
 func TestSlotsOnTargets(t *testing.T) {
 	const hosts = "targets: [{host: x, labels: {slot: a}}, {host: y, labels: {slot: b}}]\n"
-	reach := func(_ map[string]any, targets []Target, slot string, share, _ float64) (string, error) {
+	reach := func(_ map[string]any, targets []Target, slot string, share, _ float64) (float64, string, error) {
 		if targets[0].Host == "nobody" {
-			return "give it one", errors.New("nobody has no port")
+			return 0, "give it one", errors.New("nobody has no port")
 		}
-		if len(targets) == 2 && slot == "b" && share < 10 {
-			return "the smallest share here is 10 %", errors.New("5 % is out of reach")
+		if len(targets) == 2 && slot == "b" && share == 5 {
+			return 0, "the smallest share here is 10 %", errors.New("5 % is out of reach")
 		}
-		return "", nil
+		return max(share, 10), "", nil
 	}
 	instead := "instead: x"
 	tests := []struct{ name, targets, settings, steps, want string }{
 		{"both slots", hosts, "", "[10, 100]", ""},
 		{"out of reach", hosts, "", "[5, 100]", "p.yml:4:29: rollout.traffic.steps[0]: with slot b as the candidate: 5 % is out of reach"},
+		{"more than asked", hosts, "", "[6, 100]", "rollout.traffic.steps[0]: warning: with slot a as the candidate 6 % will be 10 %"},
 		{"no slot b", "targets: [{host: x, labels: {slot: a}}]\n", "", "[10, 100]", "no target has the label slot: b, and router balancer moves traffic between targets unless it has instead"},
 		{"no targets", "", "", "[10, 100]", "no target has the label slot: a"},
 		{"settings do not fit the targets", strings.Replace(hosts, "host: x", "host: nobody", 1), "", "[10, 100]", "traffic.router.settings: nobody has no port"},
@@ -91,9 +92,8 @@ func TestSlotsOnTargets(t *testing.T) {
 			})
 			text := tt.targets + "plugin: {name: exec, settings: {deploy: ./deploy.sh}}\ntraffic: {router: {provider: balancer, settings: {" + tt.settings + "}}}\nrollout: {traffic: {steps: " + tt.steps + "}}"
 			_, problems := Parse(Source{"p.yml", []byte(text)}, nil, Options{Anonymous: true, Catalog: cat})
-			err := problems.Err()
-			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("problems %v, want %q", err, tt.want)
+			if found := fmt.Sprint(problems); (found == "[]") != (tt.want == "") || !strings.Contains(found, tt.want) {
+				t.Errorf("problems %s, want %q", found, tt.want)
 			}
 		})
 	}

@@ -21,20 +21,20 @@ func targets(configured []config.Target) []providers.Target {
 // reach asks a router what it can reach. Settings that it cannot be built with
 // are found by their own check; what is wrong with them and these targets
 // together is found here.
-func reach(env providers.Env, s router.Spec) func(map[string]any, []config.Target, string, float64, float64) (string, error) {
-	return func(settings map[string]any, configured []config.Target, slot string, share, tolerance float64) (string, error) {
+func reach(env providers.Env, s router.Spec) func(map[string]any, []config.Target, string, float64, float64) (float64, string, error) {
+	return func(settings map[string]any, configured []config.Target, slot string, share, tolerance float64) (got float64, hint string, err error) {
 		if _, err := s.Build(env, settings); err != nil {
-			return "", nil //nolint:nilerr // said already
+			return share, "", nil //nolint:nilerr // said already
 		}
 		with := env
 		with.Targets = targets(configured)
 		r, err := s.Build(with, settings)
 		if reacher, ok := r.(router.Reacher); ok && err == nil {
-			err = reacher.Reach(state.Slot(slot), share, tolerance)
+			got, err = reacher.Reach(state.Slot(slot), share, tolerance)
 		}
 		if fault, ok := errors.AsType[*providers.Fault](err); ok {
-			return fault.Hint, fault.Err
+			return 0, fault.Hint, fault.Err
 		}
-		return "", err
+		return got, "", err
 	}
 }

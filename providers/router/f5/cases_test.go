@@ -440,10 +440,11 @@ func TestMemberWithoutPort(t *testing.T) {
 func TestReach(t *testing.T) {
 	r := newWorld(t)
 	f := r.router(t, nil)
-	if err := f.Reach(state.SlotB, 25, 0.5); err != nil {
+	if _, err := f.Reach(state.SlotB, 25, 0.5); err != nil {
 		t.Error(err)
 	}
-	refused(t, f.Reach(state.SlotB, 0.1, 0.05), providers.Invalid, "weights 1 to 100", "the smallest share here is 0.66")
+	_, err := f.Reach(state.SlotB, 0.1, 0.05)
+	refused(t, err, providers.Invalid, "weights 1 to 100", "the smallest share here is 0.66")
 	env := r.env()
 	env.Targets = nil
 	built, err := Spec().Build(env, r.settings(nil))

@@ -385,12 +385,12 @@ func TestReach(t *testing.T) {
 	}
 	w := newWorld(t, "v3", 1, configuration("a1"), append(targets, target("a", "a1"))...)
 	r := w.router(t)
-	err := r.Reach(state.SlotB, 1, 0.5)
+	_, err := r.Reach(state.SlotB, 1, 0.5)
 	wantKind(t, err, providers.Invalid, "come no nearer than")
 	if hint := providers.HintOf(err); !strings.Contains(hint, "the smallest share here is 3.759 %") {
 		t.Errorf("hint %q", hint)
 	}
-	if err := r.Reach(state.SlotA, 1, 0.5); err != nil {
+	if _, err := r.Reach(state.SlotA, 1, 0.5); err != nil {
 		t.Errorf("1 %% for the small slot: %v", err)
 	}
 }

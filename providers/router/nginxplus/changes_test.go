@@ -172,12 +172,13 @@ func TestReach(t *testing.T) {
 	r := newWorld(t).router(t)
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
 		for _, share := range []float64{0, 1, 5, 50, 99, 100} {
-			if err := r.Reach(slot, share, 0.5); err != nil {
+			if _, err := r.Reach(slot, share, 0.5); err != nil {
 				t.Errorf("%v %% of %s: %v", share, slot, err)
 			}
 		}
 	}
-	wantKind(t, r.Reach(state.SlotB, 0.1, 0.01), providers.Invalid, "the smallest share here is 0.5825 %")
+	_, err := r.Reach(state.SlotB, 0.1, 0.01)
+	wantKind(t, err, providers.Invalid, "the smallest share here is 0.5825 %")
 }
 
 // A write that is cut off at any of its calls, or whose answer is lost there,

@@ -128,9 +128,9 @@ func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Rea
 }
 
 // Reach implements router.Reacher.
-func (r *Router) Reach(slot state.Slot, share, tolerance float64) error {
-	_, _, err := router.SolveMembers(r.members, nil, slot, share, tolerance, units())
-	return router.Named(name, "", err)
+func (r *Router) Reach(slot state.Slot, share, tolerance float64) (float64, error) {
+	_, got, err := router.SolveMembers(r.members, nil, slot, share, tolerance, units())
+	return got, router.Named(name, "", err)
 }
 
 // PinnedFor implements router.Sticky.
