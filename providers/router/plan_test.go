@@ -145,3 +145,15 @@ func TestPlanAfterPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestPercentOnAnUnfitPart: nothing is raised on it, and a return is planned.
+func TestPercentOnAnUnfitPart(t *testing.T) {
+	why := &providers.Fault{Kind: providers.Invalid, Err: errors.New("somebody's edit")}
+	seen := Reading{Parts: []Part{{PartWeights: state.PartWeights{ID: "x"}, Unfit: why}}}
+	if _, _, err := Percent(state.SlotB, 5, 1, 0.5, seen); !errors.Is(err, why) || providers.KindOf(err) != providers.Invalid {
+		t.Errorf("a share: %v, want Invalid with the reason", err)
+	}
+	if parts, _, err := Percent(state.SlotB, 0, 1, 0.5, seen); err != nil || parts[0].Weights["a"] != 100 {
+		t.Errorf("a return: %v, %v", parts, err)
+	}
+}

@@ -211,8 +211,11 @@ func (r Reading) Err() error {
 
 // Percent is the plan of a router whose units are percent of each slot, named
 // "a" and "b", alike on every part of the reading. Share is rounded to
-// multiples of step.
+// multiples of step. It refuses any share on a part that is Unfit.
 func Percent(slot state.Slot, share, step, tolerance float64, seen Reading) ([]state.PartWeights, float64, error) {
+	if err := seen.Unfit(); err != nil && share > 0 {
+		return nil, 0, &providers.Fault{Op: fmt.Sprintf("plan share %v %%", share), Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+	}
 	got := math.Round(share/step) * step
 	got = math.Round(got*1e6) / 1e6
 	if math.Abs(got-share) > tolerance || (share > 0 && got == 0) {
