@@ -66,6 +66,7 @@ type Client struct {
 type found struct {
 	config    *rest.Config
 	namespace string
+	cluster   Cluster
 }
 
 // connection is a kubeconfig made use of.
@@ -241,7 +242,7 @@ func (c *Client) Version(ctx context.Context, group string, known ...string) (st
 	}
 	return "", &providers.Fault{
 		Provider: c.opts.Provider, Op: "find API " + group, Kind: providers.NotFound,
-		Err:  fmt.Errorf("the cluster serves versions %v, expected one of %v", served[group], known),
+		Err:  fmt.Errorf("%s serves versions %v, expected one of %v", c.cluster(), served[group], known),
 		Hint: "install its custom resource definitions in this cluster, or name another context",
 	}
 }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -130,14 +131,14 @@ func TestOnTheWay(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	c := serve(t, hang, func(o *Options) { o.Timeout = 50 * time.Millisecond })
 	_, err := c.Get(t.Context(), web)
-	check(t, err, providers.Unknown, "no answer within 50ms")
+	check(t, err, providers.Unknown, "no answer within 50ms from https://127.0.0.1:", `(context "test", the current one of kubeconfig /`, "name yours with the setting context")
 	if providers.Lost(err) {
 		t.Error("the client's own timeout is passed off as the caller's")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = serve(t, hang).Get(ctx, web)
-	check(t, err, providers.Unknown, "no answer: context deadline exceeded")
+	check(t, err, providers.Unknown, "no answer from https://127.0.0.1:", "): context deadline exceeded")
 	if !providers.Lost(err) {
 		t.Error("the caller's deadline is not in the chain")
 	}
@@ -148,10 +149,35 @@ func TestOnTheWay(t *testing.T) {
 	t.Cleanup(other.Close)
 	c = New(Options{Timeout: time.Second, Kubeconfig: kubetest.Kubeconfig(t, gone.URL, "x", kubetest.Authority(gone))})
 	_, err = c.Get(t.Context(), web)
-	check(t, err, providers.Unavailable, "connect")
+	check(t, err, providers.Unavailable, "no connection to "+gone.URL+` (context "test", the current one of kubeconfig `, "connect: connection refused", "no context is set")
 	c = New(Options{Timeout: time.Second, Kubeconfig: kubetest.Kubeconfig(t, strings.Replace(other.URL, "127.0.0.1", "127.0.0.2", 1), "x", kubetest.Authority(other))})
 	_, err = c.Get(t.Context(), web) // no certificate for that address, and nothing may be listening
 	check(t, err, providers.Unavailable)
+}
+
+// TestSaidOnce: requests that are made together say once who they are of, and
+// which cluster does not answer.
+func TestSaidOnce(t *testing.T) {
+	gone := httptest.NewTLSServer(nil)
+	gone.Close()
+	c := New(Options{Provider: "kubernetes", Context: "test", Timeout: time.Second, Kubeconfig: kubetest.Kubeconfig(t, gone.URL, "x", kubetest.Authority(gone))})
+	_, err := c.Lacks(t.Context(), "shop", []Grant{{Resource: "pods", Verbs: []string{"get", "list", "watch"}}})
+	text := fmt.Sprint(err)
+	if providers.KindOf(err) != providers.Unavailable || strings.Count(text, gone.URL) != 1 || strings.Count(text, "kubernetes: ") != 1 || !strings.HasSuffix(text, "connect: connection refused; the same of 2 more requests") {
+		t.Error(text)
+	}
+	if hint := providers.HintOf(err); !strings.Contains(hint, "or name another cluster with the settings context and kubeconfig") {
+		t.Error(hint)
+	}
+	no := func(what string) error {
+		return &providers.Fault{Provider: "kubernetes", Op: what, Kind: providers.NotFound, Err: errors.New("no")}
+	}
+	if text := Join(nil, no("read a"), no("read b")).Error(); text != "kubernetes: read a: no; read b: no" {
+		t.Error(text)
+	}
+	if text := Bare(&providers.Fault{Op: "look", Err: Join(no("read a"), no("read b"))}).Error(); text != "look: read a: no; read b: no" {
+		t.Error(text)
+	}
 }
 
 // TestRequests holds what is sent, by method.
@@ -285,9 +311,10 @@ func TestKubeconfig(t *testing.T) {
 		{"no such context", Options{Kubeconfig: file, Context: "four"}, "", "", `no context "four", it has ["one" "three" "two"]`},
 		{"context without cluster", Options{Kubeconfig: file, Context: "three"}, "", "", `context "three": there is no cluster "absent"`},
 		{"nothing", Options{Getenv: env("HOME", dir)}, "", "", "no kubeconfig and no service account"},
-		{"absent", Options{Kubeconfig: filepath.Join(dir, "absent")}, "", "", "no such file"},
-		{"broken", Options{Kubeconfig: broken}, "", "", "kubeconfig: "},
-		{"empty", Options{Kubeconfig: only}, "", "", `no context ""`},
+		{"absent", Options{Kubeconfig: "absent", Dir: dir}, "", "", "there is no file of kubeconfig " + filepath.Join(dir, "absent")},
+		{"absent by the environment", Options{Getenv: env("KUBECONFIG", "/absent", "HOME", home)}, "", "", "there is no file of KUBECONFIG /absent"},
+		{"broken", Options{Kubeconfig: broken}, "", "", "kubeconfig " + broken + ": "},
+		{"empty", Options{Kubeconfig: only}, "", "", only + " has no contexts"},
 		{"insecure", Options{Kubeconfig: insecure}, "", "", "insecure-skip-tls-verify"},
 		{"plain http", Options{Kubeconfig: http}, "", "", "plain http to another machine"},
 		{"context in a pod", Options{Context: "two", Getenv: env("KUBERNETES_SERVICE_HOST", "10.0.0.1")}, "", "", "the pod's own service account has no contexts"},
@@ -297,18 +324,15 @@ func TestKubeconfig(t *testing.T) {
 			if tt.options.Getenv == nil {
 				tt.options.Getenv = env()
 			}
-			cfg, namespace, err := tt.options.config()
-			if err == nil {
-				err = strict(cfg)
-			}
+			found, err := New(tt.options).find()
 			if err != nil || tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || providers.KindOf(err) != providers.Invalid {
 					t.Errorf("error %v, want %q", err, tt.err)
 				}
 				return
 			}
-			if cfg.Host != tt.host || namespace != tt.namespace {
-				t.Errorf("host %s, namespace %s, want %s, %s", cfg.Host, namespace, tt.host, tt.namespace)
+			if found.config.Host != tt.host || found.namespace != tt.namespace || !strings.HasPrefix(found.cluster.String(), tt.host+" (context ") {
+				t.Errorf("host %s, namespace %s, %s, want %s, %s", found.config.Host, found.namespace, found.cluster, tt.host, tt.namespace)
 			}
 		})
 	}
@@ -319,13 +343,17 @@ func TestInCluster(t *testing.T) {
 	o := Options{Getenv: func(name string) string {
 		return map[string]string{"KUBERNETES_SERVICE_HOST": "::1", "KUBERNETES_SERVICE_PORT": "443"}[name]
 	}}
-	if _, _, err := o.inCluster(dir); err == nil || providers.KindOf(err) != providers.Invalid {
+	if _, err := o.inCluster(dir); err == nil || providers.KindOf(err) != providers.Invalid {
 		t.Errorf("no account: %v", err)
 	}
 	write(t, dir, "namespace", "ci\n")
-	cfg, namespace, err := o.inCluster(dir)
-	if err != nil || cfg.Host != "https://[::1]:443" || namespace != "ci" || cfg.BearerTokenFile != filepath.Join(dir, "token") || cfg.CAFile != filepath.Join(dir, "ca.crt") {
-		t.Errorf("%+v, %s, %v", cfg, namespace, err)
+	found, err := o.inCluster(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, namespace := found.config, found.namespace
+	if cfg.Host != "https://[::1]:443" || namespace != "ci" || cfg.BearerTokenFile != filepath.Join(dir, "token") || cfg.CAFile != filepath.Join(dir, "ca.crt") {
+		t.Errorf("%+v, %s", cfg, namespace)
 	}
 }
 

@@ -31,15 +31,16 @@ func (c *Client) find() (*found, error) {
 	if c.found != nil {
 		return c.found, nil
 	}
-	cfg, namespace, err := c.opts.config()
+	f, err := c.opts.config()
 	if err != nil {
 		return nil, err
 	}
-	if err := strict(cfg); err != nil {
+	if err := strict(f.config); err != nil {
 		return nil, err
 	}
-	c.found = &found{config: cfg, namespace: namespace}
-	return c.found, nil
+	f.cluster.Server = f.config.Host
+	c.found = f
+	return f, nil
 }
 
 // connect returns a connection, and whether it was there before. Only one is
@@ -139,28 +140,40 @@ func invalid(err error, hint string) error {
 }
 
 // config finds the kubeconfig in kubectl's order.
-func (o Options) config() (*rest.Config, string, error) {
+func (o Options) config() (*found, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Warner: func(error) {}}
-	home := filepath.Join(o.Getenv("HOME"), ".kube", "config")
+	home, source := filepath.Join(o.Getenv("HOME"), ".kube", "config"), ""
 	switch {
 	case o.Kubeconfig != "":
-		rules.ExplicitPath = o.path(o.Kubeconfig)
+		rules.Precedence, source = []string{o.path(o.Kubeconfig)}, "kubeconfig "+o.path(o.Kubeconfig)
 	case o.Getenv("KUBECONFIG") != "":
+		source = "KUBECONFIG " + o.Getenv("KUBECONFIG")
 		for _, file := range filepath.SplitList(o.Getenv("KUBECONFIG")) {
 			rules.Precedence = append(rules.Precedence, o.path(file))
 		}
 	case o.Getenv("HOME") != "" && exists(home):
-		rules.Precedence = []string{home}
+		rules.Precedence, source = []string{home}, home
 	case o.Getenv("KUBERNETES_SERVICE_HOST") != "":
 		return o.inCluster(accountDir)
 	default:
-		return nil, "", invalid(errors.New("no kubeconfig and no service account of a pod"), "set KUBECONFIG, or the setting kubeconfig")
+		return nil, invalid(errors.New("no kubeconfig and no service account of a pod"), "set KUBECONFIG, or the setting kubeconfig")
+	}
+	if !slices.ContainsFunc(rules.Precedence, exists) { // kubectl takes it for an empty one
+		return nil, invalid(fmt.Errorf("there is no file of %s", source), o.elsewhere())
 	}
 	files, err := rules.Load()
 	if err != nil {
-		return nil, "", invalid(fmt.Errorf("kubeconfig: %w", err), "")
+		return nil, invalid(fmt.Errorf("%s: %w", source, err), "kubectl config view reads the same files, and says more")
 	}
-	return o.pick(files)
+	return o.pick(files, source)
+}
+
+// elsewhere says what to do about a kubeconfig that is not there.
+func (o Options) elsewhere() string {
+	if o.Kubeconfig != "" {
+		return "correct the setting kubeconfig, whose relative paths begin in the workspace, or leave it out: then KUBECONFIG or ~/.kube/config counts"
+	}
+	return "correct KUBECONFIG, or name the file with the setting kubeconfig"
 }
 
 func (o Options) path(file string) string {
@@ -176,47 +189,51 @@ func exists(file string) bool {
 }
 
 // pick takes one context of the kubeconfig.
-func (o Options) pick(files *clientcmdapi.Config) (*rest.Config, string, error) {
+func (o Options) pick(files *clientcmdapi.Config, source string) (*found, error) {
 	name := o.Context
 	if name == "" {
 		name = files.CurrentContext
 	}
 	chosen, ok := files.Contexts[name]
-	if !ok {
-		return nil, "", invalid(
-			fmt.Errorf("the kubeconfig has no context %q, it has %q", name, slices.Sorted(maps.Keys(files.Contexts))),
-			"name one of them with the setting context")
-	}
-	if _, ok := files.Clusters[chosen.Cluster]; !ok {
-		return nil, "", invalid(fmt.Errorf("context %q: there is no cluster %q in the kubeconfig", name, chosen.Cluster), "")
+	have := slices.Sorted(maps.Keys(files.Contexts))
+	switch {
+	case len(have) == 0:
+		return nil, invalid(fmt.Errorf("%s has no contexts", source), "see whether this is the kubeconfig that was meant: kubectl config get-contexts shows them")
+	case !ok && name == "":
+		return nil, invalid(fmt.Errorf("%s has no current context, it has %q", source, have), "name one of them with the setting context")
+	case !ok:
+		return nil, invalid(fmt.Errorf("%s has no context %q, it has %q", source, name, have), "name one of them with the setting context")
+	case files.Clusters[chosen.Cluster] == nil:
+		return nil, invalid(fmt.Errorf("context %q: there is no cluster %q in %s", name, chosen.Cluster, source), "name another context, or add the cluster: kubectl config view shows both")
 	}
 	loader := clientcmd.NewNonInteractiveClientConfig(*files, name, &clientcmd.ConfigOverrides{}, nil)
 	cfg, err := loader.ClientConfig()
 	if err != nil {
-		return nil, "", invalid(fmt.Errorf("context %q: %w", name, err), "")
+		return nil, invalid(fmt.Errorf("context %q of %s: %w", name, source, err), "")
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, "", invalid(fmt.Errorf("context %q: %w", name, err), "")
+		return nil, invalid(fmt.Errorf("context %q of %s: %w", name, source, err), "")
 	}
-	return cfg, namespace, nil
+	return &found{config: cfg, namespace: namespace, cluster: Cluster{Context: name, Current: o.Context == "", Source: source}}, nil
 }
 
 // inCluster is what a pod is given: client-go reads the token anew when it is
 // replaced.
-func (o Options) inCluster(dir string) (*rest.Config, string, error) {
+func (o Options) inCluster(dir string) (*found, error) {
 	if o.Context != "" {
-		return nil, "", invalid(fmt.Errorf("context %q, but there is no kubeconfig: the pod's own service account has no contexts", o.Context), "leave the setting context out, or give a kubeconfig")
+		return nil, invalid(fmt.Errorf("context %q, but there is no kubeconfig: the pod's own service account has no contexts", o.Context), "leave the setting context out, or give a kubeconfig")
 	}
 	namespace, err := os.ReadFile(filepath.Join(dir, "namespace"))
 	if err != nil {
-		return nil, "", invalid(fmt.Errorf("service account of the pod: %w", err), "mount it (automountServiceAccountToken), or give a kubeconfig")
+		return nil, invalid(fmt.Errorf("service account of the pod: %w", err), "mount it (automountServiceAccountToken), or give a kubeconfig")
 	}
-	return &rest.Config{
+	cfg := &rest.Config{
 		Host:            "https://" + net.JoinHostPort(o.Getenv("KUBERNETES_SERVICE_HOST"), o.Getenv("KUBERNETES_SERVICE_PORT")),
 		BearerTokenFile: filepath.Join(dir, "token"),
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(dir, "ca.crt")},
-	}, strings.TrimSpace(string(namespace)), nil
+	}
+	return &found{config: cfg, namespace: strings.TrimSpace(string(namespace)), cluster: Cluster{Source: "the pod's own service account"}}, nil
 }
 
 // warnings hands on what the server says beside its answer.

@@ -41,9 +41,9 @@ func (c *Client) fault(what call, err error) error {
 	case errors.As(err, &given):
 		f.Kind, f.Err, f.Hint = given.Kind, given.Err, given.Hint
 	case what.ctx != nil && what.ctx.Err() != nil:
-		f.Err = fmt.Errorf("no answer: %w", what.ctx.Err())
+		f.Err = fmt.Errorf("no answer from %s: %w", c.cluster(), what.ctx.Err())
 	case what.one != nil && what.one.Err() != nil:
-		f.Err = fmt.Errorf("no answer within %v", what.limit)
+		f.Err, f.Hint = fmt.Errorf("no answer within %v from %s", what.limit, c.cluster()), c.cluster().another()
 	case errors.As(err, &lost):
 		f.Kind, f.Err, f.Hint = c.onTheWay(lost.err)
 	case errors.As(err, &status):
@@ -56,18 +56,20 @@ func (c *Client) fault(what call, err error) error {
 
 func (c *Client) clean(text string) string { return oneLine(c.redact.Clean(text)) }
 
-// onTheWay: only when no connection came about is it sure that nothing happened.
+// onTheWay: only when no connection came about is it sure that nothing
+// happened. Which cluster it is about cannot be seen from an address.
 func (c *Client) onTheWay(err error) (providers.Kind, error, string) { //nolint:staticcheck // the parts of a Fault in their order
 	var dial *net.OpError
 	var cert *tls.CertificateVerificationError
-	text := errors.New(c.clean(plain(err)))
+	to := c.cluster()
+	text := fmt.Errorf("no connection to %s: %s", to, c.clean(plain(err)))
 	switch {
 	case errors.As(err, &cert):
 		return providers.Unavailable, text, "the kubeconfig's certificate-authority-data must be the authority that signed the API server's certificate"
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return providers.Unavailable, text, ""
+		return providers.Unavailable, text, to.another()
 	}
-	return providers.Unknown, text, ""
+	return providers.Unknown, fmt.Errorf("connection to %s: %s", to, c.clean(plain(err))), ""
 }
 
 // answered maps a status of the API server.
@@ -80,11 +82,13 @@ func (c *Client) answered(what call, err apierrors.APIStatus) (providers.Kind, e
 	case code == http.StatusGatewayTimeout: // the request went on inside and may have been done
 		kind = providers.Unknown
 	case what.answer.to != "":
-		return providers.Unavailable, fmt.Errorf("status %d: it sends to %s, and no redirect is followed: credentials go to the kubeconfig's server only", code, c.clean(what.answer.to)),
+		return providers.Unavailable, fmt.Errorf("status %d: it sends to %s, and no redirect is followed: credentials go to %s only", code, c.clean(what.answer.to), c.cluster()),
 			"give the API server's own address as server in the kubeconfig"
 	case kind.Definite() && !what.answer.own:
-		return providers.Unavailable, fmt.Errorf("status %d from something that is not the API server, which says no with a Status: %s", code, c.clean(message(err))),
+		return providers.Unavailable, fmt.Errorf("status %d from something that is not the API server at %s, which says no with a Status: %s", code, c.cluster(), c.clean(message(err))),
 			"see what is between here and the API server, and the server's address in the kubeconfig"
+	case code == http.StatusUnauthorized:
+		text = fmt.Errorf("%w, says %s", text, c.cluster())
 	}
 	return kind, text, hint(what, code, s.Message)
 }
@@ -111,7 +115,7 @@ func hint(what call, code int, said string) string {
 		needs := Grant{Group: what.ref.Group, Resource: strings.Join(append([]string{what.ref.Resource}, what.sub...), "/"), Verbs: []string{what.verb}}
 		return "allow it in RBAC: " + needs.String() + scope(what.ref)
 	case code == http.StatusUnauthorized:
-		return "the cluster does not know these credentials: renew the token, or name another context"
+		return "the cluster does not know these credentials: renew the token, or name another cluster with the settings context and kubeconfig"
 	}
 	return ""
 }

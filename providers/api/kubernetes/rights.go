@@ -101,33 +101,3 @@ func (c *Client) may(ctx context.Context, namespace string, g Grant, verb, name 
 	})
 	return allowed, err
 }
-
-// atOnce bounds the requests at the same time.
-const atOnce = 16
-
-// Together does all at the same time, so that a slow API server answers within
-// one call of the engine, and waits for all. The error is of the first one's
-// kind.
-func Together(jobs ...func() error) error {
-	problems := make([]error, len(jobs))
-	room := make(chan struct{}, atOnce)
-	var all sync.WaitGroup
-	for i, do := range jobs {
-		all.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			problems[i] = do()
-		})
-	}
-	all.Wait()
-	var out error
-	for _, p := range problems {
-		switch {
-		case out == nil:
-			out = p
-		case p != nil:
-			out = fmt.Errorf("%w; %w", out, p)
-		}
-	}
-	return out
-}
