@@ -80,6 +80,14 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 	if err != nil {
 		return orFailed(fmt.Errorf("see the present weights in force: %w", err))
 	}
+	if check := c.bundle().CheckSlot; check != nil {
+		one, cancel := limit(ctx)
+		err := check(one, freeSlot(seen))
+		cancel()
+		if err != nil {
+			return orFailed(err)
+		}
+	}
 	for _, share := range c.cfg.Rollout.Traffic.Steps {
 		got, err := c.planAny(share, seen)
 		if err != nil {
@@ -99,12 +107,16 @@ func (c *call) planAny(share float64, seen router.Reading) (float64, error) {
 	if !ok {
 		return share, nil
 	}
-	free := state.SlotA
-	if serving, _ := whoServes(seen); serving != "" {
-		free = serving.Other()
-	}
-	_, got, err := p.Plan(free, share, c.cfg.Tolerance(share), seen)
+	_, got, err := p.Plan(freeSlot(seen), share, c.cfg.Tolerance(share), seen)
 	return got, err
+}
+
+// freeSlot is the slot that does not serve, a when none does.
+func freeSlot(seen router.Reading) state.Slot {
+	if serving, _ := whoServes(seen); serving != "" {
+		return serving.Other()
+	}
+	return state.SlotA
 }
 
 // refusedQueries asks every query once. Data need not be there yet; a query

@@ -55,6 +55,10 @@ type Bundle struct {
 	// error says what is missing. May be nil.
 	Check func(ctx context.Context) error
 
+	// CheckSlot does the same for what a deployment into the slot will need
+	// there; free is the one that does not serve. May be nil.
+	CheckSlot func(ctx context.Context, free state.Slot) error
+
 	// Findings is what doctor says beside its own checks; may be nil.
 	Findings func(ctx context.Context) []Finding
 }

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,48 @@ func (e Engine) Inspect(ctx context.Context, what, id string, into any) error {
 		return &providers.Fault{Op: what + " inspect " + id, Kind: providers.Unknown, Err: errors.New("the answer is no JSON")}
 	}
 	return nil
+}
+
+// Find is the container of a name; there is false when there is none.
+func (e Engine) Find(ctx context.Context, name string) (c Container, there bool, err error) {
+	pattern := "name=^" + strings.ReplaceAll(name, ".", "[.]") + "$"
+	out, err := e.Call(ctx, "container", "ls", "--all", "--no-trunc", "--quiet", "--filter", pattern)
+	ids := strings.Fields(out)
+	if err != nil || len(ids) == 0 {
+		return c, false, err
+	}
+	var all []Container
+	if err := e.Inspect(ctx, "container", ids[0], &all); err != nil {
+		return c, false, err
+	}
+	if len(ids) != 1 || len(all) != 1 || strings.TrimPrefix(all[0].Name, "/") != name {
+		return c, false, &providers.Fault{Op: "look", Kind: providers.Unknown, Err: fmt.Errorf("unexpected answer %q", host.Tail([]byte(out)))}
+	}
+	return all[0], true, nil
+}
+
+// Digest is the one that an image, which is there, has in its registry.
+func (e Engine) Digest(ctx context.Context, image, repository string) (string, error) {
+	var images []Image
+	if err := e.Inspect(ctx, "image", image, &images); err != nil {
+		return "", err
+	}
+	if len(images) == 1 {
+		if digest := images[0].DigestOf(repository); strings.HasPrefix(digest, "sha256:") {
+			return digest, nil
+		}
+	}
+	return "", &providers.Fault{Op: "inspect " + image, Kind: providers.Invalid, Err: errors.New("the image has no digest of its registry")}
+}
+
+//go:embed check.sh
+var checkScript string
+
+// Check says what the machine lacks, beside the engine, to run a container with
+// a file of variables. It changes nothing.
+func (e Engine) Check(ctx context.Context) error {
+	_, err := e.Do(ctx, "check", host.Command{Args: []string{"sh", "-c", checkScript, "manent-check"}})
+	return err
 }
 
 // Call runs a command of the engine and returns what it printed.
@@ -85,6 +128,8 @@ func (e Engine) meaning(said, op string, exit int) (providers.Kind, string) {
 		return providers.Unknown, ""
 	case has("no space left"):
 		return providers.Invalid, "make room for images on the target"
+	case op == "check":
+		return providers.Invalid, ""
 	case op == "run":
 		return providers.Invalid, "the container of before was removed and is not brought back"
 	}

@@ -30,6 +30,7 @@ func TestWhatARefusalMeans(t *testing.T) {
 		"Cannot connect to the Docker daemon. Is it running?":      {"container", "1", providers.Unavailable, ""},
 		"Bind for 0.0.0.0:80 failed: port is already allocated":    {"run", "125", providers.Invalid, "not brought back"},
 		"sh: docker: not found":                                    {"container", "127", providers.Invalid, "the target needs docker"},
+		"/tmp, for temporary files, cannot be written":             {"check", "21", providers.Invalid, ""},
 		"the environment arrived incomplete":                       {"run", "23", providers.Unknown, ""},
 		"Error response from daemon: something nobody has thought": {"stop", "1", providers.Unavailable, ""},
 	} {

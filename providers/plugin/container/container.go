@@ -68,7 +68,7 @@ func New(env providers.Env, s Settings) (plugin.Bundle, error) {
 	r.open = func(ctx context.Context, address string) (host.Host, error) {
 		return host.Open(ctx, env, s.access(), address)
 	}
-	return plugin.Bundle{Deployer: r, Ready: r}, nil
+	return plugin.Bundle{Deployer: r, Ready: r, CheckSlot: r.CheckSlot, Findings: r.Findings}, nil
 }
 
 type runner struct {

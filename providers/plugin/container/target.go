@@ -40,16 +40,7 @@ func (t target) resolve(ctx context.Context) (string, error) {
 	if _, err := t.on.Call(ctx, "pull", t.image); err != nil {
 		return "", err
 	}
-	var images []engine.Image
-	if err := t.on.Inspect(ctx, "image", t.image, &images); err != nil {
-		return "", err
-	}
-	if len(images) == 1 {
-		if digest := images[0].DigestOf(t.repository); strings.HasPrefix(digest, "sha256:") {
-			return digest, nil
-		}
-	}
-	return "", &providers.Fault{Op: "inspect " + t.image, Kind: providers.Invalid, Err: errors.New("the image has no digest of its registry")}
+	return t.on.Digest(ctx, t.image, t.repository)
 }
 
 // deploy does what is not done yet.
@@ -163,7 +154,7 @@ func (t target) ready(ctx context.Context) (reason string, err error) {
 // adopted is "" or what is missing for what was there before manent: a
 // container of the slot's name, whoever made it, is looked at if there is one.
 func (t target) adopted(ctx context.Context) (reason string, err error) {
-	c, there, err := t.find(ctx)
+	c, there, err := t.on.Find(ctx, t.container)
 	if err != nil && (t.machine.Port == 0 || !providers.KindOf(err).Definite()) {
 		return "", err // else there is no engine, and the connection decides
 	}
@@ -185,30 +176,19 @@ func (t target) serves(ctx context.Context, c engine.Container, there bool) (rea
 
 // look finds the slot's container. One that manent did not make is refused.
 func (t target) look(ctx context.Context) (c engine.Container, there bool, err error) {
-	c, there, err = t.find(ctx)
-	if slot := label(c, "slot"); err == nil && there && slot != t.slot {
-		return c, false, &providers.Fault{
+	if c, there, err = t.on.Find(ctx, t.container); err == nil && there {
+		err = t.ours(c)
+	}
+	return c, there && err == nil, err
+}
+
+// ours refuses a container of the slot's name that manent did not make.
+func (t target) ours(c engine.Container) error {
+	if slot := label(c, "slot"); slot != t.slot {
+		return &providers.Fault{
 			Op: "container " + t.container, Kind: providers.Invalid,
 			Err: fmt.Errorf("it has the label manent.slot %q, expected %s: somebody else made it", slot, t.slot), Hint: "remove it by hand, or choose another name",
 		}
 	}
-	return c, there, err
-}
-
-// find finds the container of the slot's name.
-func (t target) find(ctx context.Context) (c engine.Container, there bool, err error) {
-	pattern := "name=^" + strings.ReplaceAll(t.container, ".", "[.]") + "$"
-	out, err := t.on.Call(ctx, "container", "ls", "--all", "--no-trunc", "--quiet", "--filter", pattern)
-	ids := strings.Fields(out)
-	if err != nil || len(ids) == 0 {
-		return c, false, err
-	}
-	var all []engine.Container
-	if err := t.on.Inspect(ctx, "container", ids[0], &all); err != nil {
-		return c, false, err
-	}
-	if len(ids) != 1 || len(all) != 1 || strings.TrimPrefix(all[0].Name, "/") != t.container {
-		return c, false, &providers.Fault{Op: "look", Kind: providers.Unknown, Err: fmt.Errorf("unexpected answer %q", host.Tail([]byte(out)))}
-	}
-	return all[0], true, nil
+	return nil
 }

@@ -64,7 +64,7 @@ func New(env providers.Env, s Settings) (plugin.Bundle, error) {
 	if err := c.check(); err != nil {
 		return plugin.Bundle{}, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
 	}
-	return plugin.Bundle{Deployer: c, Ready: c}, nil
+	return plugin.Bundle{Deployer: c, Ready: c, CheckSlot: c.CheckSlot, Findings: c.Findings}, nil
 }
 
 type copier struct {

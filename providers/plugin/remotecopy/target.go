@@ -40,8 +40,13 @@ func (t target) look(ctx context.Context) (progress, error) {
 	case "absent", "copied", "switched", "restarted", "done":
 		return progress{stage, current}, nil
 	}
-	return progress{}, &providers.Fault{
-		Op: "look", Kind: providers.Unknown, Err: fmt.Errorf("unexpected answer %q", host.Tail([]byte(out))),
+	return progress{}, unexpected("look", out)
+}
+
+// unexpected is the fault of an answer that no script gives.
+func unexpected(op, out string) error {
+	return &providers.Fault{
+		Op: op, Kind: providers.Unknown, Err: fmt.Errorf("unexpected answer %q", host.Tail([]byte(out))),
 		Hint: "the login scripts of the user must not print anything",
 	}
 }
@@ -135,7 +140,9 @@ func (t target) script(ctx context.Context, op, text string, input io.Reader, ar
 		op, said = "restart", said+": "+host.Tail(res.Stdout)
 		hint = "the release is current on this target; it has no traffic, and a repeated call restarts it again"
 	case 127:
-		hint = "the target needs sh, tar, sha256sum, stat, find, flock and GNU's mv"
+		hint = "the target needs sh, tar, cmp, flock, and GNU's coreutils and findutils"
+	case 28:
+		hint = "install it there, or name it in restart with its whole path"
 	}
 	switch {
 	case strings.Contains(said, "Permission denied"):

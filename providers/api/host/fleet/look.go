@@ -29,7 +29,19 @@ func (f Fleet) Look(ctx context.Context, machines []Machine, ask func(context.Co
 	if len(machines) == 0 {
 		return "", &providers.Fault{Kind: providers.Invalid, Err: errors.New("the slot has no targets"), Hint: "give some the label slot"}
 	}
-	reasons, errs := make([]string, len(machines)), make([]error, len(machines))
+	return seen(machines, Survey(ctx, f, machines, ask))
+}
+
+// Sight is what one machine was seen to be, or why it could not be seen.
+type Sight[T any] struct {
+	Of  T
+	Err error
+}
+
+// Survey asks every machine, and returns what was seen in their order. All are
+// asked at once, within the time that the engine waits for a call.
+func Survey[T any](ctx context.Context, f Fleet, machines []Machine, ask func(context.Context, host.Host, Machine) (T, error)) []Sight[T] {
+	out := make([]Sight[T], len(machines))
 	f.Timeout = min(f.Timeout, lookTime)
 	free := make(chan struct{}, lookers)
 	var all sync.WaitGroup
@@ -38,26 +50,26 @@ func (f Fleet) Look(ctx context.Context, machines []Machine, ask func(context.Co
 			free <- struct{}{}
 			defer func() { <-free }()
 			if ctx.Err() != nil {
-				errs[i] = &providers.Fault{Kind: providers.Unknown, Err: context.Cause(ctx)}
+				out[i].Err = &providers.Fault{Kind: providers.Unknown, Err: context.Cause(ctx)}
 				return
 			}
-			errs[i] = f.on(ctx, m, func(ctx context.Context, h host.Host, m Machine) (err error) {
-				reasons[i], err = ask(ctx, h, m)
+			out[i].Err = f.on(ctx, m, func(ctx context.Context, h host.Host, m Machine) (err error) {
+				out[i].Of, err = ask(ctx, h, m)
 				return err
 			})
 		})
 	}
 	all.Wait()
-	return seen(machines, reasons, errs)
+	return out
 }
 
 // seen makes one answer of all.
-func seen(machines []Machine, reasons []string, errs []error) (string, error) {
+func seen(machines []Machine, sights []Sight[string]) (string, error) {
 	var said []string
 	var failed, first error
 	lacking := false
 	for i, m := range machines {
-		switch err := errs[i]; {
+		switch err := sights[i].Err; {
 		case err != nil:
 			said = append(said, fmt.Sprintf("%s could not be asked: %v", m.Host, err))
 			if failed == nil {
@@ -68,9 +80,9 @@ func seen(machines []Machine, reasons []string, errs []error) (string, error) {
 			if providers.KindOf(err).Definite() && !providers.KindOf(first).Definite() {
 				first = err
 			}
-		case reasons[i] != "":
+		case sights[i].Of != "":
 			lacking = true
-			said = append(said, m.Host+": "+reasons[i])
+			said = append(said, m.Host+": "+sights[i].Of)
 		}
 	}
 	switch {
