@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/engine"
