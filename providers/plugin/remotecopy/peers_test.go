@@ -107,6 +107,30 @@ func TestPeersCopied(t *testing.T) {
 	}
 }
 
+// TestPeersLookedAt: what doctor and config see of a real sshd, before anything
+// was put there.
+func TestPeersLookedAt(t *testing.T) {
+	p := newPeers(t)
+	found := p.open(t).Findings(t.Context())
+	expectError(t, found[0].Err, providers.Denied, "was refused") // that machine has another key
+	if f := found[1]; f.Err != nil || f.Name != "slot b, 10.0.0.1" || !strings.HasSuffix(f.Text, "/shop-b can be made in "+p.root) {
+		t.Errorf("%s: %q, error %v", f.Name, f.Text, f.Err)
+	}
+	if err := p.open(t).CheckSlot(t.Context(), state.SlotB); err != nil {
+		t.Errorf("slot b is held up by slot a: %v", err)
+	}
+	if left, err := os.ReadDir(p.root); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, error %v", left, err)
+	}
+	user := p.settings["ssh_user"]
+	p.settings["ssh_user"] = "nobody2"
+	expectError(t, p.open(t).CheckSlot(t.Context(), state.SlotB), providers.Denied, "on 10.0.0.1: ssh to "+p.sshd["b"].Address)
+	expectError(t, p.open(t).Findings(t.Context())[1].Err, providers.Denied, "nobody2")
+	p.settings["ssh_user"] = user
+	p.env.Targets[1].Labels["ssh"] = "127.0.0.1:1"
+	expectError(t, p.open(t).CheckSlot(t.Context(), state.SlotB), providers.Unavailable, "127.0.0.1:1")
+}
+
 func TestPeersHostKeyChanged(t *testing.T) {
 	p := newPeers(t)
 	lines := strings.Split(p.settings["known_hosts"].(string), "\n")
