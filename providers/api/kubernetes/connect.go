@@ -142,7 +142,8 @@ func invalid(err error, hint string) error {
 // config finds the kubeconfig in kubectl's order.
 func (o Options) config() (*found, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Warner: func(error) {}}
-	home, source := filepath.Join(o.Getenv("HOME"), ".kube", "config"), ""
+	var source string
+	home := filepath.Join(o.Getenv("HOME"), ".kube", "config")
 	switch {
 	case o.Kubeconfig != "":
 		rules.Precedence, source = []string{o.path(o.Kubeconfig)}, "kubeconfig "+o.path(o.Kubeconfig)

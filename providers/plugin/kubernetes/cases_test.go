@@ -55,16 +55,27 @@ func TestSettings(t *testing.T) {
 		settings map[string]any
 		err      string
 	}{
-		"no service":    {map[string]any{"http_route": "web"}, `"service" is missing`},
-		"wrong service": {map[string]any{"service": "Shop", "http_route": "web"}, `service "Shop"`},
-		"both":          {map[string]any{"service": "shop", "http_route": "web", "virtual_service": "web"}, "both http_route and virtual_service"},
-		"neither":       {map[string]any{"service": "shop"}, "neither http_route nor virtual_service"},
-		"a route twice": {map[string]any{"service": "shop", "http_route": "web, web"}, `route "web" is empty or there twice`},
-		"no timeout":    {map[string]any{"service": "shop", "http_route": "web", "timeout": "0s"}, "timeout 0s"},
-		"settle":        {map[string]any{"service": "shop", "virtual_service": "web", "settle": "-1s"}, "settle -1s"},
-		"settle long":   {map[string]any{"service": "shop", "http_route": "web", "settle_timeout": "10m"}, "expected at most 9m0s together"},
+		"no service":               {map[string]any{"http_route": "web"}, `"service" is missing`},
+		"wrong service":            {map[string]any{"service": "Shop", "http_route": "web"}, `service "Shop"`},
+		"both":                     {map[string]any{"service": "shop", "http_route": "web", "virtual_service": "web"}, "both http_route and virtual_service"},
+		"neither":                  {map[string]any{"service": "shop"}, "neither http_route nor virtual_service"},
+		"a route twice":            {map[string]any{"service": "shop", "http_route": "web, web"}, `http_route: "web" is empty or there twice`},
+		"no name":                  {map[string]any{"service": "shop", "virtual_service": "web", "rules": []any{""}}, `rules: "" is empty`},
+		"subsets of Gateway API":   {map[string]any{"service": "shop", "http_route": "web", "destination_rule": "shop"}, `destination_rule "shop" without virtual_service`},
+		"gateways of Istio":        {map[string]any{"service": "shop", "virtual_service": "web", "gateways": "edge"}, "gateways with virtual_service"},
+		"silence of Istio":         {map[string]any{"service": "shop", "virtual_service": "web", "settle_timeout": "2m"}, "settle_timeout with virtual_service"},
+		"conflicts of nothing":     {map[string]any{"service": "shop", "http_route": "web", "force_conflicts": true}, "force_conflicts without manifests"},
+		"manifests elsewhere":      {map[string]any{"service": "shop", "http_route": "web", "manifests": "../shop"}, `"../shop" leads out of the workspace`},
+		"manifests of the machine": {map[string]any{"service": "shop", "http_route": "web", "manifests": "/shop"}, `"/shop" leads out of the workspace`},
+
+		"no timeout":  {map[string]any{"service": "shop", "http_route": "web", "timeout": "0s"}, "timeout 0s"},
+		"settle":      {map[string]any{"service": "shop", "virtual_service": "web", "settle": "-1s"}, "settle -1s"},
+		"settle long": {map[string]any{"service": "shop", "http_route": "web", "settle_timeout": "10m"}, "expected at most 9m0s together"},
 	} {
 		_, err := Spec().Build(providers.Env{}, tt.settings)
+		if strings.Contains(tt.err, "with") && providers.HintOf(err) == "" || name == "neither" && !strings.Contains(providers.HintOf(err), "name the HTTPRoute") {
+			t.Errorf("%s: %v without a hint", name, err)
+		}
 		if providers.KindOf(err) != providers.Invalid || err == nil || !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v, want %q", name, err, tt.err)
 		}
@@ -256,7 +267,7 @@ func TestMissing(t *testing.T) {
 		kind   providers.Kind
 		words  []string
 	}{
-		"route":           {gatewayWorld, func(w *world) { w.Delete(routes + "web") }, providers.NotFound, []string{`"web" not found`}},
+		"route":           {gatewayWorld, func(w *world) { w.Delete(routes + "web") }, providers.NotFound, []string{`"web" not found`, "HTTPRoute web was looked for in namespace shop", "route_namespace"}},
 		"route's slots":   {gatewayWorld, func(w *world) { w.settings["service"] = "cart" }, providers.NotFound, []string{"names both slots of cart", "cart-a with weight 100"}},
 		"Gateway API":     {gatewayWorld, func(w *world) { w.Serve("gateway.networking.k8s.io") }, providers.NotFound, []string{"find API gateway.networking.k8s.io", "custom resource definitions"}},
 		"its version":     {gatewayWorld, func(w *world) { w.Serve("gateway.networking.k8s.io", "v1alpha2") }, providers.NotFound, []string{"serves versions [v1alpha2]"}},
@@ -268,7 +279,12 @@ func TestMissing(t *testing.T) {
 				spec["subsets"] = spec["subsets"].([]any)[:1]
 			})
 		}, providers.Invalid, []string{"no subset b", "destinationrules shop/shop"}},
-		"Service": {istioWorld, func(w *world) { w.Delete("/api/v1/namespaces/shop/services/shop") }, providers.NotFound, []string{`"shop" not found`}},
+		"Service": {istioWorld, func(w *world) { w.Delete("/api/v1/namespaces/shop/services/shop") }, providers.NotFound, []string{"Service shop/shop does not exist", "create it"}},
+		"Service of one slot": {istioWorld, func(w *world) {
+			w.Edit("/api/v1/namespaces/shop/services/shop", "kubectl", func(o map[string]any) {
+				o["spec"].(map[string]any)["selector"] = map[string]any{"app": "shop", "manent.io/track": "a"}
+			})
+		}, providers.Invalid, []string{"chooses pods by manent.io/track=a, and none of subset b", "take manent.io/track out"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := tt.world(t)

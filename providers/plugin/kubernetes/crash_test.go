@@ -9,10 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/kubernetes/kubetest"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/plugintest"
 	"github.com/manent/action/state"
@@ -283,6 +285,32 @@ func TestFewRounds(t *testing.T) {
 	try("scale", func() error { return b.Scaler.Scale(t.Context(), call, 100) }, 4, 4)
 	w.Status(deployments+"shop-a", func(o map[string]any) { o["status"].(map[string]any)["availableReplicas"] = 3.0 })
 	try("not ready", ready, 3, 1)
+}
+
+// TestRefusedInFewRounds: with conditions that say no, on each route and of
+// several kinds, the slots' Services are asked for at once.
+func TestRefusedInFewRounds(t *testing.T) {
+	w := gatewayWorld(t)
+	w.settings["timeout"] = "2s"
+	w.Hold()
+	now := time.Now().Add(2 * time.Minute)
+	r := w.at(t, func() time.Time { return now })
+	wish, receipt := move(t, r, 25)
+	for _, id := range []string{"web", "api"} {
+		w.Status(routes+id, func(o map[string]any) {
+			kubetest.SetStatus(o, "Accepted", "True", "Accepted", 2)
+			kubetest.SetStatus(o, "ResolvedRefs", "False", "BackendNotFound", 2)
+		})
+	}
+	now = now.Add(2 * time.Minute)
+	done := w.rounds(t, 2, 4)
+	if ok, err := r.Settled(t.Context(), wish, receipt); !ok || err != nil {
+		t.Errorf("in force %v, %v: it is about a backend of somebody else", ok, err)
+	}
+	done()
+	done = w.rounds(t, 4, 6) // the routes beside the Services, then these for each route beside the endpoints
+	look(t, r)
+	done()
 }
 
 // TestScaleDoesWhatItCan: capacity that can be brought back is, whatever the

@@ -5,7 +5,7 @@
 package kubernetes
 
 import (
-	"context"
+	"sync"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -33,12 +33,9 @@ func build(env providers.Env, s Settings) (plugin.Bundle, error) {
 // the kubeconfig at its first call.
 func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundle, error) {
 	if err := s.valid(); err != nil {
-		return plugin.Bundle{}, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err}
+		return plugin.Bundle{}, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err, Hint: providers.HintOf(err)}
 	}
-	log := env.Log
-	if log == nil {
-		log = func(string, ...any) {}
-	}
+	log := lines(env.Log)
 	client := api.New(api.Options{
 		Provider: name, Kubeconfig: s.Kubeconfig, Context: s.Context, Dir: env.Dir,
 		Getenv: env.Getenv, Timeout: s.Timeout, Hide: env.Hide, Log: log,
@@ -52,11 +49,30 @@ func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundl
 	if len(s.Manifests) > 0 {
 		bundle.Deployer, bundle.Ready, bundle.Scaler = d, d, d
 	}
-	bundle.Check = func(ctx context.Context) error { return s.check(ctx, client, d, log) }
-	bundle.Findings = func(ctx context.Context) []plugin.Finding {
-		return append([]plugin.Finding{s.rights(ctx, client, d)}, beside(ctx, route, bundle.RouterTraits.Notes)...)
-	}
+	all := parts{Settings: s, client: client, deployer: d, router: route, log: log}
+	bundle.Check, bundle.Findings = all.check, all.findings
 	return bundle, nil
+}
+
+// parts are what a bundle consists of.
+type parts struct {
+	Settings
+	client   *api.Client
+	deployer *deploy.Deployer
+	router   *traffic.Router
+	log      func(format string, args ...any)
+}
+
+// lines makes a log one that requests made together can write to.
+func lines(log func(string, ...any)) func(string, ...any) {
+	var one sync.Mutex
+	return func(format string, args ...any) {
+		one.Lock()
+		defer one.Unlock()
+		if log != nil {
+			log(format, args...)
+		}
+	}
 }
 
 func (s Settings) router(client *api.Client, log func(string, ...any), now func() time.Time) *traffic.Router {

@@ -28,6 +28,9 @@ type world struct {
 	settings map[string]any
 	env      providers.Env
 	logged   *[]string
+
+	url       string
+	authority []byte
 }
 
 func newWorld(t *testing.T, settings map[string]any, objects ...map[string]any) *world {
@@ -36,8 +39,9 @@ func newWorld(t *testing.T, settings map[string]any, objects ...map[string]any) 
 	w.faulty = &routertest.Faulty{Next: w.Fake, IsWrite: kubetest.IsWrite, Refuse: kubetest.Refuse}
 	server := httptest.NewTLSServer(w.faulty)
 	t.Cleanup(server.Close)
+	w.url, w.authority = server.URL, kubetest.Authority(server)
 	w.settings["service"] = "shop"
-	w.settings["kubeconfig"] = kubetest.Kubeconfig(t, server.URL, kubetest.Token, kubetest.Authority(server))
+	w.settings["kubeconfig"] = kubetest.Kubeconfig(t, w.url, kubetest.Token, w.authority)
 	w.env.Log = func(format string, args ...any) { *w.logged = append(*w.logged, fmt.Sprintf(format, args...)) }
 	return w
 }
@@ -67,6 +71,9 @@ func settingsOf(t *testing.T, block map[string]any) Settings {
 }
 
 var slots = state.Slots{A: state.Release{Version: "1"}, B: state.Release{Version: "2"}, Candidate: state.SlotB}
+
+// noRollout is what a reading is told before one begins.
+var noRollout = state.Slots{A: state.Release{Version: "1"}}
 
 // gatewayWorld has two routes: one with three rules, two of them managed, and
 // one with a foreign backend of weight 0.

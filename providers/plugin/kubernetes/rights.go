@@ -13,7 +13,6 @@ import (
 	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/dialect"
 	"github.com/manent/action/providers/plugin"
-	"github.com/manent/action/providers/plugin/kubernetes/deploy"
 )
 
 // Role is what manent needs to be allowed to move traffic, as rules of a Role
@@ -41,20 +40,20 @@ func (s Settings) Role() map[string][]api.Grant {
 }
 
 // all is what manent needs with these settings, by namespace.
-func (s Settings) all(client *api.Client, d *deploy.Deployer) (map[string][]api.Grant, error) {
-	roles := s.Role()
+func (p parts) all() (map[string][]api.Grant, error) {
+	roles := p.Role()
 	if len(roles[""]) > 0 {
-		own, err := client.Namespace()
+		own, err := p.client.Namespace()
 		if err != nil {
 			return nil, err
 		}
 		roles[own] = append(roles[own], roles[""]...)
 		delete(roles, "")
 	}
-	if len(s.Manifests) == 0 {
+	if len(p.Manifests) == 0 {
 		return roles, nil
 	}
-	grants, namespace, err := d.Grants()
+	grants, namespace, err := p.deployer.Grants()
 	if err == nil {
 		roles[namespace] = append(roles[namespace], grants...)
 	}
@@ -83,22 +82,31 @@ func lacks(ctx context.Context, client *api.Client, roles map[string][]api.Grant
 	return strings.TrimPrefix(text, ", "), strings.TrimPrefix(rules, "; "), nil
 }
 
-// check is made before a rollout begins: credentials that can only read would
-// be found out by the first write. What the manifests need is not asked while
-// they are not there: a step may fetch them.
-func (s Settings) check(ctx context.Context, client *api.Client, d *deploy.Deployer, log func(string, ...any)) error {
-	roles, err := s.all(client, d)
+// check is made before a rollout begins: credentials that can only read, and
+// a Service that is not there, would be found out by the first write or by
+// users. What the manifests need is not asked while they are not there: a step
+// may fetch them.
+func (p parts) check(ctx context.Context) error {
+	roles, err := p.all()
 	if errors.Is(err, fs.ErrNotExist) {
-		s.Manifests = nil
-		roles, err = s.all(client, d)
+		p.Manifests = nil
+		roles, err = p.all()
 	}
 	if err != nil {
 		return err
 	}
-	text, rules, err := lacks(ctx, client, roles, true)
+	if where, err := p.client.Cluster(); err == nil {
+		p.log("kubernetes: the cluster is %s", where)
+	}
+	return api.Together(func() error { return p.allowed(ctx, roles) }, func() error { return p.complete(ctx) })
+}
+
+// allowed refuses credentials that may not do what will be needed.
+func (p parts) allowed(ctx context.Context, roles map[string][]api.Grant) error {
+	text, rules, err := lacks(ctx, p.client, roles, true)
 	switch kind := providers.KindOf(err); {
 	case err != nil && (kind == providers.Denied || kind == providers.NotFound):
-		log("kubernetes: nobody can say what these credentials may do: %v", err) // a cluster without RBAC's own roles
+		p.log("kubernetes: nobody can say what these credentials may do: %v", api.Bare(err)) // a cluster without RBAC's own roles
 		return nil
 	case err != nil:
 		return err
@@ -111,17 +119,21 @@ func (s Settings) check(ctx context.Context, client *api.Client, d *deploy.Deplo
 
 // rights says what manent has to be allowed with these settings, and what of
 // it is missing.
-func (s Settings) rights(ctx context.Context, client *api.Client, d *deploy.Deployer) plugin.Finding {
+func (p parts) rights(ctx context.Context) plugin.Finding {
 	out := plugin.Finding{Name: "rights"}
-	roles, err := s.all(client, d)
+	roles, err := p.all()
+	if err != nil { // of the manifests, which have a finding of their own
+		p.Manifests = nil
+		roles, err = p.all()
+	}
 	if err != nil {
 		out.Err = err
 		return out
 	}
-	text, rules, err := lacks(ctx, client, roles, false)
+	text, rules, err := lacks(ctx, p.client, roles, false)
 	switch {
 	case err != nil:
-		out.Warn, out.Text = true, fmt.Sprintf("nobody can say what these credentials may do: %v", err)
+		out.Warn, out.Text = true, fmt.Sprintf("nobody can say what these credentials may do: %v", api.Bare(err))
 	case text != "":
 		out.Warn, out.Text, out.Hint = true, "these credentials may not "+text, "allow it in RBAC: "+rules
 	default:

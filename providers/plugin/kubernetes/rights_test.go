@@ -1,44 +1,67 @@
 package kubernetes
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/plugin"
 )
+
+// shows holds what is found: the name, whether it warns, and words of text,
+// hint and error.
+func shows(t *testing.T, f plugin.Finding, name string, warn bool, words ...string) {
+	t.Helper()
+	if f.Name != name || f.Warn != warn {
+		t.Errorf("%+v, want %s, warn %v", f, name, warn)
+	}
+	text := fmt.Sprintf("%s\nhint: %s%s\nerror: %v", f.Text, f.Hint, providers.HintOf(f.Err), f.Err)
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("%s lacks %s:\n%s", name, word, text)
+		}
+	}
+}
 
 func TestFindings(t *testing.T) {
 	w := slotWorld(t)
 	w.Edit(routes+"api", "argocd-controller", func(o map[string]any) { setWeights(o, "rules", "backendRefs", 90, 10) })
-	got := w.bundle(t).Findings(t.Context())
-	if len(got) != 3 || got[0].Name != "rights" || got[1].Warn || !got[2].Warn {
-		t.Fatalf("%+v", got)
-	}
-	for _, rule := range []string{
-		`{apiGroups: ["gateway.networking.k8s.io"], resources: ["httproutes"], verbs: [get, patch], resourceNames: [web, api]}`,
-		`{apiGroups: [""], resources: ["configmaps"], verbs: [create, patch], resourceNames: [shop-config-a, shop-config-b]}`,
-		`{apiGroups: ["apps"], resources: ["deployments"], verbs: [get, create, patch], resourceNames: [shop-a, shop-b]}`,
-		`{apiGroups: ["apps"], resources: ["deployments/scale"], verbs: [patch], resourceNames: [shop-a, shop-b]}`,
-	} {
-		if !strings.Contains(got[0].Text, "\n  - "+rule) {
-			t.Errorf("lacks %s:\n%s", rule, got[0].Text)
+	find := func() []plugin.Finding {
+		t.Helper()
+		got := w.bundle(t).Findings(t.Context())
+		if len(got) != 5 {
+			t.Fatalf("%+v", got)
 		}
+		return got
 	}
-	if !strings.Contains(got[2].Text, "argocd-controller holds the rules of api") || !strings.Contains(got[2].Hint, "RespectIgnoreDifferences") {
-		t.Errorf("%+v", got[2])
-	}
+	const fine = "error: <nil>"
+	got := find()
+	shows(t, got[0], "cluster", true, `(context "test", the current one of kubeconfig /`, ", version v1.34.0-fake\n", `hint: add context: "test"`, fine)
+	shows(t, got[1], "manifests", false, "the slots consist of ConfigMap/shop-config-a Service/shop-a Deployment/shop-a ConfigMap/shop-config-b Service/shop-b Deployment/shop-b\n", fine)
+	shows(t, got[2], "rights", false, fine,
+		"\n  - "+`{apiGroups: ["gateway.networking.k8s.io"], resources: ["httproutes"], verbs: [get, patch], resourceNames: [web, api]}`,
+		"\n  - "+`{apiGroups: [""], resources: ["configmaps"], verbs: [create, patch], resourceNames: [shop-config-a, shop-config-b]}`,
+		"\n  - "+`{apiGroups: ["apps"], resources: ["deployments"], verbs: [get, create, patch], resourceNames: [shop-a, shop-b]}`,
+		"\n  - "+`{apiGroups: ["apps"], resources: ["deployments/scale"], verbs: [patch], resourceNames: [shop-a, shop-b]}`)
+	shows(t, got[3], "GitOps", false, "holds the rules of web", fine)
+	shows(t, got[4], "GitOps", true, "argocd-controller holds the rules of api", "RespectIgnoreDifferences", fine)
 	w.Deny(func(verb, resource string) bool {
 		return verb == "patch" && resource == "httproutes" || resource == "pods"
 	})
-	got = w.bundle(t).Findings(t.Context())
-	if !got[0].Warn || !strings.HasPrefix(got[0].Text, "these credentials may not patch httproutes in namespace shop\n") || !strings.Contains(got[0].Hint, `verbs: [patch], resourceNames: [web, api]} in a Role of namespace shop`) {
-		t.Errorf("%+v", got[0])
-	}
+	w.settings["context"] = "test"
+	got = find()
+	shows(t, got[0], "cluster", false, `(context "test" of kubeconfig /`, fine)
+	shows(t, got[2], "rights", true, "these credentials may not patch httproutes in namespace shop\n", `verbs: [patch], resourceNames: [web, api]} in a Role of namespace shop`)
 	w.add(t, "kind: [")
-	if got := w.bundle(t).Findings(t.Context()); providers.KindOf(got[0].Err) != providers.Invalid || got[0].Err == nil {
-		t.Errorf("%+v", got[0])
-	}
+	got = find()
+	shows(t, got[1], "manifests", false, "error: manifests/more.yml: yaml: ")
+	shows(t, got[2], "rights", true, fine)
+	w.settings["manifests"] = "nope"
+	got = find()
+	shows(t, got[1], "manifests", false, "error: there is no file or folder nope in "+w.env.Dir, "setting manifests")
+	shows(t, got[2], "rights", true, fine)
 }
 
 // TestCheck: what the first write would find out is found before it.

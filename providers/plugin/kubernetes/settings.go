@@ -1,12 +1,14 @@
 package kubernetes
 
 import (
-	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/router"
 )
 
@@ -36,29 +38,62 @@ const longest = 9 * time.Minute
 var label = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 
 func (s Settings) valid() error {
+	var err error
 	switch {
 	case !label.MatchString(s.Service) || len(s.Service) > 61:
-		return fmt.Errorf("service %q, expected the name of a Service of at most 61 letters, digits and dashes", s.Service)
+		err = wrong("it is what shop-a and shop-b have in common, or, with Istio, the Service itself", "service %q, expected the name of a Service of at most 61 letters, digits and dashes", s.Service)
 	case len(s.HTTPRoutes) > 0 && len(s.VirtualService) > 0:
-		return errors.New("both http_route and virtual_service are given, expected one: two routers would move the traffic of one Service")
+		err = wrong("leave one of them out", "both http_route and virtual_service are given, expected one: two routers would move the traffic of one Service")
 	case len(s.HTTPRoutes) == 0 && len(s.VirtualService) == 0:
-		return errors.New("neither http_route nor virtual_service is given")
+		err = wrong("name the HTTPRoute that splits the traffic with http_route, or Istio's VirtualService with virtual_service", "neither http_route nor virtual_service is given")
 	case s.Timeout <= 0:
-		return fmt.Errorf("timeout %v, expected more than 0", s.Timeout)
+		err = wrong("", "timeout %v, expected more than 0", s.Timeout)
 	case s.Settle < 0 || s.SettleTimeout <= 0:
-		return fmt.Errorf("settle %v and settle_timeout %v, expected at least 0 and more than 0", s.Settle, s.SettleTimeout)
+		err = wrong("", "settle %v and settle_timeout %v, expected at least 0 and more than 0", s.Settle, s.SettleTimeout)
 	case s.Settle+s.SettleTimeout > longest:
-		return fmt.Errorf("settle %v and settle_timeout %v, expected at most %v together: a share that is not in force after 10m has failed", s.Settle, s.SettleTimeout, longest)
+		err = wrong("", "settle %v and settle_timeout %v, expected at most %v together: a share that is not in force after 10m has failed", s.Settle, s.SettleTimeout, longest)
+	default:
+		err = s.idle()
 	}
-	if len(s.Manifests) == 0 && s.Force {
-		return errors.New("force_conflicts without manifests, expected both or none")
-	}
-	for i, name := range s.routes() {
-		if name == "" || slices.Contains(s.routes()[:i], name) {
-			return fmt.Errorf("route %q is empty or there twice", name)
+	for _, list := range []struct {
+		name  string
+		given []string
+	}{{"http_route", s.HTTPRoutes}, {"virtual_service", s.VirtualService}, {"rules", s.Rules}, {"gateways", s.Gateways}, {"manifests", s.Manifests}} {
+		for i, one := range list.given {
+			if err == nil && (one == "" || slices.Contains(list.given[:i], one)) {
+				err = wrong("", "%s: %q is empty or there twice", list.name, one)
+			}
 		}
 	}
+	for _, path := range s.Manifests {
+		if err == nil && !filepath.IsLocal(strings.TrimSpace(path)) {
+			err = wrong("give a path inside the workspace, such as deploy/shop", "manifests: %q leads out of the workspace", path)
+		}
+	}
+	return err
+}
+
+// silence is the default of settle_timeout.
+const silence = time.Minute
+
+// idle refuses settings that would have no effect.
+func (s Settings) idle() error {
+	istio := len(s.VirtualService) > 0
+	switch {
+	case !istio && s.DestRule != "":
+		return wrong("leave it out, or name a virtual_service instead of http_route", "destination_rule %q without virtual_service, which alone has subsets", s.DestRule)
+	case istio && len(s.Gateways) > 0:
+		return wrong("leave it out: Istio does not say what its gateways have", "gateways with virtual_service, expected only with http_route")
+	case istio && s.SettleTimeout != silence:
+		return wrong("leave it out: with Istio a share is in force after settle", "settle_timeout with virtual_service, expected only with http_route")
+	case len(s.Manifests) == 0 && s.Force:
+		return wrong("leave it out: without manifests nothing is applied", "force_conflicts without manifests, expected both or none")
+	}
 	return nil
+}
+
+func wrong(hint, format string, args ...any) error {
+	return &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf(format, args...), Hint: hint}
 }
 
 // routes are the routes' names: the router's parts.

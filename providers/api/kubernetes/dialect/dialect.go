@@ -6,6 +6,8 @@ package dialect
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -110,7 +112,7 @@ func about(ref api.Ref, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &providers.Fault{Op: ref.String(), Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+	return &providers.Fault{Op: ref.String(), Kind: providers.KindOf(err), Err: api.Bare(err), Hint: providers.HintOf(err)}
 }
 
 // service reads a Service.
@@ -119,7 +121,21 @@ func (o Options) service(ctx context.Context, name string) (*unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	return o.Client.Get(ctx, api.Ref{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: ns, Name: name})
+	found, err := o.Client.Get(ctx, api.Ref{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: ns, Name: name})
+	if err != nil && providers.KindOf(err) == providers.NotFound {
+		p := o.absent(name, "no traffic can be sent to it")
+		return nil, &providers.Fault{Kind: providers.NotFound, Err: errors.New(p.Text), Hint: p.Hint}
+	}
+	return found, err
+}
+
+// Absent is about a route that is not there: what was looked for, and where.
+func Absent(ref api.Ref) string {
+	kind, setting := "HTTPRoute", "http_route"
+	if ref.Resource == "virtualservices" {
+		kind, setting = "VirtualService", "virtual_service"
+	}
+	return fmt.Sprintf("%s %s was looked for in namespace %s: apply it there, or correct the settings %s, namespace or route_namespace", kind, ref.Name, ref.Namespace, setting)
 }
 
 // unknowable: nobody can count what serves in a slot.

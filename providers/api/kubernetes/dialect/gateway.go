@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,7 +33,7 @@ func (g Gateway) Parse(ref api.Ref, doc map[string]any) (Route, error) {
 // is not there has none; what an ExternalName stands for nobody knows.
 func (g Gateway) Capacity(ctx context.Context) (map[state.Slot]int, error) {
 	return each(func(slot state.Slot) (int, error) {
-		service, err := g.service(ctx, g.Service+"-"+string(slot))
+		service, err := g.service(ctx, g.of(slot))
 		switch {
 		case providers.KindOf(err) == providers.NotFound:
 			return 0, nil
@@ -74,11 +75,12 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 	v := route.Parents(r.Doc, g.Gateways)
 	young := g.Now().Before(last.At.Add(g.SettleTimeout))
 	var notes []string
+	services := sync.OnceValues(func() (Services, error) { return g.Services(ctx) })
 	for _, no := range v.Refused {
 		if young && (!no.Current || last.Ours && !last.Back) {
 			return false, nil
 		}
-		note, err := g.refused(ctx, r, no, last.Back)
+		note, err := g.refused(services, r, no, last.Back)
 		if err != nil && young && last.Ours && providers.KindOf(err) == providers.Invalid {
 			return false, nil // it may look again
 		}
@@ -109,7 +111,7 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 // refused says whether a condition that says no is about what is ours: then it
 // is an error, else a note. One of which that cannot be known keeps no return
 // from its end: what it did not take serves nobody, and so not the candidate.
-func (g Gateway) refused(ctx context.Context, r Route, no route.Refusal, back bool) (note string, err error) {
+func (g Gateway) refused(services func() (Services, error), r Route, no route.Refusal, back bool) (note string, err error) {
 	refused := &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("%s", no), Hint: "see the route's status"}
 	if no.Dropped() && back {
 		return fmt.Sprintf("%s; all traffic is taken from the candidate in any case", no), nil
@@ -117,10 +119,12 @@ func (g Gateway) refused(ctx context.Context, r Route, no route.Refusal, back bo
 	if no.Condition != "ResolvedRefs" {
 		return "", refused
 	}
-	idle, hint, err := g.lacking(ctx, r, no)
-	switch {
-	case err != nil:
+	found, err := services()
+	if err != nil {
 		return "", err
+	}
+	idle, hint := g.lacking(found, r, no)
+	switch {
 	case hint != "":
 		refused.Hint = hint
 		return "", refused
@@ -138,17 +142,15 @@ func (g Gateway) refused(ctx context.Context, r Route, no route.Refusal, back bo
 // there may be several: a hint when one that gets traffic is not there, has not
 // the port, or is what the message is about; idle when that is so of one that
 // gets none.
-func (g Gateway) lacking(ctx context.Context, r Route, no route.Refusal) (idle bool, hint string, err error) {
+func (g Gateway) lacking(found Services, r Route, no route.Refusal) (idle bool, hint string) {
 	shares := r.Split.Shares("")
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
-		name := g.Service + "-" + string(slot)
-		service, err := g.service(ctx, name)
+		name := g.of(slot)
+		service := found[name]
 		var lacks string
 		switch {
-		case providers.KindOf(err) == providers.NotFound:
+		case service == nil:
 			lacks = "create the Service " + name + ": its part of the traffic is answered 500"
-		case err != nil:
-			return false, "", err
 		case !serves(service, r.Split.Ports(slot)):
 			lacks = fmt.Sprintf("the Service %s has not each of the ports %v", name, r.Split.Ports(slot))
 		case no.Names(name):
@@ -157,11 +159,11 @@ func (g Gateway) lacking(ctx context.Context, r Route, no route.Refusal) (idle b
 			continue
 		}
 		if shares[slot] > 0 {
-			return false, lacks, nil
+			return false, lacks
 		}
 		idle = true
 	}
-	return idle, "", nil
+	return idle, ""
 }
 
 // serves reports whether a Service has these ports; what a port of 0 stands

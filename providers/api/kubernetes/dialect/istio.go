@@ -2,9 +2,9 @@ package dialect
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,11 +55,28 @@ func (i Istio) Capacity(ctx context.Context) (map[state.Slot]int, error) {
 	if len(selector) == 0 {
 		return nil, nil // its endpoints are made by somebody else, and nobody can know of them
 	}
+	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
+		if err := disjoint(service.GetName(), selector, slot, subsets[slot]); err != nil {
+			return nil, err
+		}
+	}
 	return each(func(slot state.Slot) (int, error) {
 		both := maps.Clone(selector)
 		maps.Copy(both, subsets[slot])
 		return i.pods(ctx, service.GetNamespace(), both)
 	})
+}
+
+// disjoint refuses a Service that chooses no pod of a subset.
+func disjoint(service string, selector map[string]string, slot state.Slot, labels map[string]string) error {
+	for key, value := range labels {
+		if have, given := selector[key]; given && have != value {
+			return &providers.Fault{Kind: providers.Invalid,
+				Err:  fmt.Errorf("the Service %s chooses pods by %s=%s, and none of subset %s, which has %s=%s", service, key, have, slot, key, value),
+				Hint: "take " + key + " out of the Service's selector: with Istio it chooses the pods of both slots"}
+		}
+	}
+	return nil
 }
 
 func (i Istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, error) {
@@ -77,7 +94,7 @@ func (i Istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, e
 	}
 	rule, err := i.Client.Get(ctx, ref)
 	if providers.KindOf(err) == providers.NotFound && err != nil {
-		return nil, &providers.Fault{Kind: providers.NotFound, Err: err,
+		return nil, &providers.Fault{Kind: providers.NotFound, Err: api.Bare(err),
 			Hint: "apply a DestinationRule with subsets a and b for host " + names.Service + " first, or name it with the setting destination_rule"}
 	} else if err != nil {
 		return nil, err
@@ -90,12 +107,8 @@ func (i Istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, e
 }
 
 func (i Istio) pods(ctx context.Context, namespace string, labels map[string]string) (int, error) {
-	terms := make([]string, 0, len(labels))
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		terms = append(terms, key+"="+labels[key])
-	}
 	n := 0
-	err := i.Client.List(ctx, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, strings.Join(terms, ","), func(pod *unstructured.Unstructured) bool {
+	err := i.Client.List(ctx, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, terms(labels), func(pod *unstructured.Unstructured) bool {
 		if ready(pod) {
 			n++
 		}

@@ -248,10 +248,14 @@ func target(path string) place {
 	return p
 }
 
-// discover answers /apis. The real one has a 404 of plain text for the path of
+// discover answers /version and /apis. The real one has a 404 of plain text for the path of
 // a group that it does not serve, which could be anybody's, so that manent must
 // not ask there.
 func (f *Fake) discover(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/version" {
+		reply(w, http.StatusOK, map[string]any{"major": "1", "minor": "34", "gitVersion": "v1.34.0-fake"})
+		return
+	}
 	if r.URL.Path != "/apis" {
 		f.t.Errorf("unexpected request %s %s", r.Method, r.URL)
 		http.Error(w, "404 page not found", http.StatusNotFound)

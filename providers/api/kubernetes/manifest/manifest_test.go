@@ -283,7 +283,7 @@ func TestRead(t *testing.T) {
 	for _, tt := range []struct{ paths, want, err string }{
 		{"all", "all/a.json; all/b.yaml; all/b.yaml, document 3", ""},
 		{"./all/b.yaml", "all/b.yaml; all/b.yaml, document 3", ""},
-		{"missing.yml", "", "no such file"},
+		{"missing.yml", "", "there is no file or folder missing.yml in "},
 		{"../" + filepath.Base(outside) + "/secret.yml", "", "escapes"},
 		{outside + "/secret.yml", "", "escapes"},
 		{"link.yml", "", "escapes"},

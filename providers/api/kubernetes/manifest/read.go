@@ -36,7 +36,7 @@ func Read(dir string, paths []string) ([]Document, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return nil, unread("the workspace", dir, err)
 	}
 	defer func() { _ = root.Close() }() // only read
 	var out []Document
@@ -44,12 +44,12 @@ func Read(dir string, paths []string) ([]Document, error) {
 	for _, given := range paths {
 		files, err := expandFolder(root, path.Clean(strings.TrimSpace(given)))
 		if err != nil {
-			return nil, err
+			return nil, unread(given, dir, err)
 		}
 		for _, file := range files {
 			data, err := readFile(root, file, left)
 			if err != nil {
-				return nil, err
+				return nil, unread(file, dir, err)
 			}
 			left -= int64(len(data))
 			docs, err := Parse(file, data)
@@ -66,6 +66,30 @@ func Read(dir string, paths []string) ([]Document, error) {
 	}
 	return out, nil
 }
+
+// unread says in words why something cannot be read. What is not there is
+// fs.ErrNotExist.
+func unread(what, dir string, err error) error {
+	var system *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return absent{what: what, dir: dir}
+	case errors.As(err, &system):
+		return fmt.Errorf("%s in %s cannot be read: %w", what, dir, system.Err)
+	}
+	return err
+}
+
+// absent is a file or folder that is not there.
+type absent struct{ what, dir string }
+
+// Error says where it was looked for.
+func (e absent) Error() string {
+	return fmt.Sprintf("there is no file or folder %s in %s", e.what, e.dir)
+}
+
+// Unwrap implements errors.Is.
+func (absent) Unwrap() error { return fs.ErrNotExist }
 
 func expandFolder(root *os.Root, name string) ([]string, error) {
 	info, err := root.Stat(name)

@@ -109,8 +109,18 @@ func Subsets(doc map[string]any, n Names) (map[state.Slot]map[string]string, err
 				"it has no subset %s with labels", slot)
 		}
 	}
-	if fmt.Sprint(out[state.SlotA]) == fmt.Sprint(out[state.SlotB]) {
-		return nil, invalid("give each subset the label that only its slot's pods have, such as manent.io/track", "subsets a and b have the same labels %v", out[state.SlotA])
+	if a, b := out[state.SlotA], out[state.SlotB]; Within(a, b) || Within(b, a) {
+		return nil, invalid("give each subset the label that only its slot's pods have, such as manent.io/track", "subset a has labels %v and b has %v: what the one gets reaches pods of the other slot too", a, b)
 	}
 	return out, nil
+}
+
+// Within reports whether whatever has the labels others has these too.
+func Within(labels, others map[string]string) bool {
+	for key, value := range labels {
+		if have, ok := others[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
 }

@@ -175,13 +175,22 @@ func (s Split) rule(list string, i int, entry map[string]any) (Rule, error) {
 			return r, invalid("", "rule %s: weight %v is not a whole number", r.label(), ref["weight"])
 		}
 		b := Backend{Index: j, Weight: weight}
-		if b.Port, _, _ = number(ref["port"]); !given {
+		if b.Port, _, _ = number(port(ref)); !given {
 			b.Weight = s.format.absent
 		}
 		r.add(s.format.owner(ref, namespaceOf(s.doc), s.names), b)
 	}
 	maps.DeleteFunc(r.Foreign, func(_ string, w int64) bool { return w == 0 })
 	return r, nil
+}
+
+// port of an entry, as either document has it.
+func port(ref map[string]any) any {
+	if dest, ok := ref["destination"].(map[string]any); ok {
+		one, _ := dest["port"].(map[string]any)
+		return one["number"]
+	}
+	return ref["port"]
 }
 
 // add counts one entry.

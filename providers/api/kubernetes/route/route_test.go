@@ -426,11 +426,12 @@ func TestSubsets(t *testing.T) {
 		t.Errorf("subsets %v, %v", got, err)
 	}
 	for name, tt := range map[string]struct{ host, subsets, err string }{
-		"another host":  {"cart", `[` + a + `,` + b + `]`, `host "cart", expected Service shop`},
-		"no subset b":   {"shop", `[` + a + `]`, "no subset b with labels"},
-		"no labels":     {"shop", `[{"name":"a"},` + b + `]`, "no subset a with labels"},
-		"no subsets":    {"shop", `null`, "no subset a"},
-		"equal subsets": {"shop", `[` + a + `,{"name":"b","labels":{"track":"a"}}]`, "the same labels"},
+		"another host":       {"cart", `[` + a + `,` + b + `]`, `host "cart", expected Service shop`},
+		"no subset b":        {"shop", `[` + a + `]`, "no subset b with labels"},
+		"no labels":          {"shop", `[{"name":"a"},` + b + `]`, "no subset a with labels"},
+		"no subsets":         {"shop", `null`, "no subset a"},
+		"equal subsets":      {"shop", `[` + a + `,{"name":"b","labels":{"track":"a"}}]`, "reaches pods of the other slot too"},
+		"subset of a subset": {"shop", `[` + a + `,{"name":"b","labels":{"track":"a","tier":"web"}}]`, "reaches pods of the other slot too"},
 	} {
 		_, err := Subsets(rule(tt.host, tt.subsets), shop)
 		if providers.KindOf(err) != providers.Invalid || err == nil || !strings.Contains(err.Error(), tt.err) || providers.HintOf(err) == "" {

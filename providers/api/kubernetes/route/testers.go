@@ -17,6 +17,17 @@ type Testers struct {
 	Header, Value string
 }
 
+// Check refuses what no route takes.
+func (t Testers) Check() error {
+	ok := t.Value != "" && len(t.Header) <= 256 && len(t.Value) <= 4096 && !strings.ContainsFunc(t.Header, func(c rune) bool {
+		return !strings.ContainsRune("!#$%&'*+-.^_`|~", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	}) && !strings.ContainsFunc(t.Value, func(c rune) bool { return c < ' ' || c == 0x7f })
+	if ok {
+		return nil
+	}
+	return invalid("", "testers' header %q with value %q, expected the name of a header and a value for it", t.Header, t.Value)
+}
+
 // prefix is how the names of manent's own entries for a service begin; an
 // index follows.
 func (n Names) prefix() string { return "manent-testers-" + n.Service + "-" }

@@ -54,7 +54,17 @@ func (d *Deployer) needs(k manifest.Kind) []api.Grant {
 // names are those of both slots' objects, by kind.
 func (d *Deployer) names(version string) (map[string][]string, string, error) {
 	out := map[string][]string{}
-	var namespace string
+	objects, namespace, err := d.Objects(version)
+	for _, o := range objects {
+		if !slices.Contains(out[o.Kind.Name], o.Name) {
+			out[o.Kind.Name] = append(out[o.Kind.Name], o.Name)
+		}
+	}
+	return out, namespace, err
+}
+
+// Objects are what the deployment of a version makes, in both slots.
+func (d *Deployer) Objects(version string) (all []manifest.Object, namespace string, err error) {
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
 		set, ns, err := d.render(plugin.Call{Slot: slot, Release: state.Release{Version: version}, Vars: map[string]string{
 			"MANENT_PROJECT": "p", "MANENT_APPLICATION": "a", "MANENT_ENVIRONMENT": "e",
@@ -62,12 +72,7 @@ func (d *Deployer) names(version string) (map[string][]string, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		namespace = ns
-		for _, o := range set.Objects {
-			if !slices.Contains(out[o.Kind.Name], o.Name) {
-				out[o.Kind.Name] = append(out[o.Kind.Name], o.Name)
-			}
-		}
+		all, namespace = append(all, set.Objects...), ns
 	}
-	return out, namespace, nil
+	return all, namespace, nil
 }

@@ -5,11 +5,13 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -47,6 +49,10 @@ type Dialect interface {
 	// Capacity counts what serves in each slot, without those that nobody
 	// can know of, and checks what has to be there beside the routes.
 	Capacity(ctx context.Context) (map[state.Slot]int, error)
+	// Services are those that routes lead to, and Beside what is wrong with
+	// them, where made is what a deployment makes.
+	Services(ctx context.Context) (dialect.Services, error)
+	Beside(routes []dialect.Route, found, made dialect.Services) []dialect.Problem
 	// InForce says whether the present rules are.
 	InForce(ctx context.Context, r dialect.Route, last dialect.Write) (bool, error)
 }
@@ -62,6 +68,9 @@ func (r *Router) look(ctx context.Context, id string) (dialect.Route, error) {
 		return dialect.Route{}, err
 	}
 	found, err := r.Client.Get(ctx, ref)
+	if err != nil && providers.KindOf(err) == providers.NotFound {
+		err = &providers.Fault{Kind: providers.NotFound, Err: err, Hint: dialect.Absent(ref)}
+	}
 	if err != nil {
 		return dialect.Route{}, err
 	}
@@ -79,6 +88,22 @@ func (r *Router) Holders(ctx context.Context, id string) ([]string, error) {
 		out = append(out, c.Manager)
 	}
 	return out, nil
+}
+
+// Beside is what is wrong beside the routes, as far as these can be read.
+func (r *Router) Beside(ctx context.Context, made dialect.Services) ([]dialect.Problem, error) {
+	var services dialect.Services
+	var err error
+	var routes []dialect.Route
+	for _, found := range r.all(ctx, r.Parts, func() { services, err = r.In.Services(ctx) }) {
+		if found.err == nil {
+			routes = append(routes, found.route)
+		}
+	}
+	if err != nil || len(routes) == 0 {
+		return nil, named("look at the Services", err)
+	}
+	return r.In.Beside(routes, services, made), nil
 }
 
 // glance bounds how long Read looks for what serves in the slots, within one
@@ -109,23 +134,30 @@ func (r *Router) all(ctx context.Context, ids []string, beside func()) []answer 
 func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, error) {
 	var units map[state.Slot]int
 	var unknown error
-	found := r.all(ctx, r.Parts, func() {
+	var looks sync.WaitGroup
+	looks.Go(func() {
 		short, cancel := context.WithTimeout(ctx, glance)
 		defer cancel()
 		units, unknown = r.In.Capacity(short)
 	})
-	if unknown != nil && ctx.Err() == nil {
-		r.Log("kubernetes: nobody can say what serves in the slots: %v", unknown)
-	}
-	var out router.Reading
+	found := r.all(ctx, r.Parts, func() {})
+	out := router.Reading{Parts: make([]router.Part, len(r.Parts))}
 	for i, id := range r.Parts {
-		part := router.Part{PartWeights: state.PartWeights{ID: id}}
+		part := &out.Parts[i]
+		part.ID = id
 		if part.Err = named("read "+id, found[i].err); part.Err == nil {
-			part.Units = units
-			r.describe(ctx, found[i].route, slots.Candidate, &part)
+			looks.Go(func() { r.describe(ctx, found[i].route, slots.Candidate, part) })
 			out.Testers = out.Testers || found[i].route.Split.Targeted()
 		}
-		out.Parts = append(out.Parts, part)
+	}
+	looks.Wait()
+	for i := range out.Parts {
+		if out.Parts[i].Err == nil {
+			out.Parts[i].Units = units
+		}
+	}
+	if unknown != nil && ctx.Err() == nil && slots.Candidate != "" { // before a rollout Settled says it
+		r.Log("kubernetes: nobody can say what serves in the slots: %v", api.Bare(unknown))
 	}
 	return out, nil
 }
@@ -147,29 +179,40 @@ func (r *Router) describe(ctx context.Context, o dialect.Route, candidate state.
 // Settled implements router.Router. Without a receipt, before a rollout begins,
 // what has to be there beside the routes is looked at too.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt state.Receipt) (bool, error) {
-	if receipt == nil {
-		if _, err := r.In.Capacity(ctx); err != nil {
-			return false, named("look at what serves", err)
-		}
-	}
 	ids := make([]string, len(want))
 	for i, p := range want {
 		ids[i] = p.ID
 	}
-	for i, found := range r.all(ctx, ids, func() {}) {
-		o, err := found.route, found.err
-		if err != nil {
-			return false, named("prove "+ids[i], err)
+	var absent error
+	found := r.all(ctx, ids, func() {
+		if receipt == nil {
+			_, absent = r.In.Capacity(ctx)
 		}
-		last := lastWrite(o, receipt, ids[i])
-		if !o.Split.Done(want[i].Weights, last.Gone) {
+	})
+	if absent != nil {
+		return false, named("look at what serves", absent)
+	}
+	var all atomic.Bool
+	all.Store(true)
+	proofs := make([]func() error, len(ids))
+	for i, f := range found {
+		if f.err != nil {
+			return false, named("prove "+ids[i], f.err)
+		}
+		last := lastWrite(f.route, receipt, ids[i])
+		if !f.route.Split.Done(want[i].Weights, last.Gone) {
 			return false, nil
 		}
-		if ok, err := r.In.InForce(ctx, o, last.Write); err != nil || !ok {
-			return false, named("prove "+ids[i], err)
+		proofs[i] = func() error {
+			ok, err := r.In.InForce(ctx, f.route, last.Write)
+			if !ok {
+				all.Store(false)
+			}
+			return named("prove "+ids[i], err)
 		}
 	}
-	return true, nil
+	err := api.Together(proofs...)
+	return err == nil && all.Load(), err
 }
 
 // Plan implements router.Planner. A part that is unfit refuses any share.
@@ -200,12 +243,13 @@ func (r *Router) Target(ctx context.Context, _ state.Slots, slot state.Slot, mat
 	if match.Header == "" {
 		match.Header, match.Value = "x-canary", "always"
 	}
-	if err := checkHeader(match); err != nil {
+	entry := &route.Testers{Slot: slot, Header: match.Header, Value: match.Value}
+	if err := entry.Check(); err != nil {
 		return router.Access{}, named("testers", err)
 	}
-	var want *route.Testers
-	if on {
-		want = &route.Testers{Slot: slot, Header: match.Header, Value: match.Value}
+	want := entry
+	if !on {
+		want = nil
 	}
 	found := r.all(ctx, r.Parts, func() {})
 	for i, id := range r.Parts {
@@ -274,21 +318,14 @@ func (r *Router) await(ctx context.Context, o dialect.Route, until time.Time, of
 	}
 }
 
-// checkHeader refuses what no route takes.
-func checkHeader(m router.Match) error {
-	ok := m.Value != "" && len(m.Header) <= 256 && len(m.Value) <= 4096 && !strings.ContainsFunc(m.Header, func(c rune) bool {
-		return !strings.ContainsRune("!#$%&'*+-.^_`|~", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-	}) && !strings.ContainsFunc(m.Value, func(c rune) bool { return c < ' ' || c == 0x7f })
-	if ok {
-		return nil
-	}
-	return &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("testers' header %q with value %q, expected the name of a header and a value for it", m.Header, m.Value)}
-}
-
 // named makes an error this plugin's, with what was done.
 func named(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
+	f := &providers.Fault{Provider: name, Op: op, Kind: providers.KindOf(err), Err: api.Bare(err), Hint: providers.HintOf(err)}
+	if given, ok := errors.AsType[*providers.Fault](err); ok {
+		f.After = given.After
+	}
+	return f
 }

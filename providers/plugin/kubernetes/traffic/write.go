@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/dialect"
 	"github.com/manent/action/providers/api/kubernetes/route"
 	"github.com/manent/action/providers/router"
@@ -85,7 +86,7 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 		}
 		j.note(receipt, sent, r.Now())
 	}
-	return receipt, join(problems)
+	return receipt, api.Join(problems...)
 }
 
 // carries refuses to raise the candidate's share before its slot can serve.
@@ -213,16 +214,4 @@ func (j *job) verify(stored dialect.Route, err error) error {
 	return &providers.Fault{Kind: providers.Invalid,
 		Err:  fmt.Errorf("the API server stored weights %v instead of %v", stored.Split.Weights(), j.want.Weights),
 		Hint: "an admission webhook of the cluster changes this object: take its rule away"}
-}
-
-// join makes one error of several; it is of the first one's kind.
-func join(problems []error) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	all := problems[0]
-	for _, p := range problems[1:] {
-		all = fmt.Errorf("%w; %w", all, p)
-	}
-	return all
 }
