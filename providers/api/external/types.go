@@ -111,6 +111,7 @@ type SlotParams struct {
 	Release Release           `json:"release" help:"what is to be in it, or is"`
 	Step    string            `json:"step" help:"id of the step, the same when it is entered again after a crash"`
 	Vars    map[string]string `json:"vars,omitempty" help:"the variables MANENT_…, also in the environment"`
+	Gradual bool              `json:"gradual,omitempty" help:"the slot's capacity follows its share by scale: deploy may begin with the least, and ready is asked for no more than the share; missing or false: deploy brings all of it"`
 }
 
 // ShareParams are those of ready and scale.

@@ -36,9 +36,9 @@ const name = "exec"
 
 // Settings are the plugin's settings.
 type Settings struct {
-	Deploy  string        `name:"deploy" required:"true" help:"command line that puts MANENT_VERSION into MANENT_SLOT; may be called again with the same MANENT_STEP_ID"`
+	Deploy  string        `name:"deploy" required:"true" help:"command line that puts MANENT_VERSION into MANENT_SLOT, with capacity for all the traffic, also after a retirement, unless MANENT_GRADUAL is true: then scale follows; may be called again with the same MANENT_STEP_ID"`
 	Ready   string        `name:"ready" help:"command line that tells whether MANENT_SLOT has capacity for MANENT_SHARE percent: exit code 0 yes, 75 not yet, any other failed; MANENT_VERSION is empty for what was there before manent, which counts as ready when it is up; without it the router's own word is enough"`
-	Scale   string        `name:"scale" help:"command line that gives MANENT_SLOT capacity for MANENT_SHARE percent; together with retire"`
+	Scale   string        `name:"scale" help:"command line that gives MANENT_SLOT capacity for MANENT_SHARE percent: before each share with replicas: proportional, and before a return; together with retire"`
 	Retire  string        `name:"retire" help:"command line that scales MANENT_SLOT down to nothing; together with scale"`
 	Timeout time.Duration `name:"timeout" default:"10m" help:"each command is stopped after it, and has then failed"`
 }
@@ -151,6 +151,7 @@ func vars(call plugin.Call, share *float64) map[string]string {
 	out["MANENT_VERSION"] = call.Release.Version
 	out["MANENT_SLOT"] = string(call.Slot)
 	out["MANENT_STEP_ID"] = call.StepID
+	out["MANENT_GRADUAL"] = strconv.FormatBool(call.Gradual)
 	if share != nil {
 		out["MANENT_SHARE"] = strconv.FormatFloat(*share, 'f', -1, 64)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -138,7 +139,7 @@ func TestCommandsAreTold(t *testing.T) {
 		Vars:    map[string]string{"MANENT_STAGE": "25%", "MANENT_VERSION": "not this"},
 	}
 	want := []string{
-		"MANENT_REF_CLOUD_RUN_ID=web-7", "MANENT_SLOT=b", "MANENT_STAGE=25%", "MANENT_STEP_ID=r1/deploy", "MANENT_VERSION=v2",
+		"MANENT_GRADUAL=false", "MANENT_REF_CLOUD_RUN_ID=web-7", "MANENT_SLOT=b", "MANENT_STAGE=25%", "MANENT_STEP_ID=r1/deploy", "MANENT_VERSION=v2",
 	}
 	if _, err := bundle.Deployer.Deploy(t.Context(), call); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestCommandsAreTold(t *testing.T) {
 	if diff := cmp.Diff(want, strings.Split(p.read(t, "told"), "\n")); diff != "" {
 		t.Errorf("deploy:\n%s", diff)
 	}
-	withShare := append([]string{want[0], "MANENT_SHARE=12.5"}, want[1:]...)
+	withShare := slices.Insert(slices.Clone(want), 2, "MANENT_SHARE=12.5")
 	if ok, _, err := bundle.Ready.Ready(t.Context(), call, 12.5); err != nil || !ok {
 		t.Fatal(ok, err)
 	}

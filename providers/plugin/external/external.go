@@ -114,7 +114,7 @@ func ask[T any](ctx context.Context, p *Program, method string, params any) (T, 
 // about is a request for a slot.
 func about(call plugin.Call) api.SlotParams {
 	return api.SlotParams{
-		Slot: string(call.Slot), Step: call.StepID, Vars: call.Vars,
+		Slot: string(call.Slot), Step: call.StepID, Vars: call.Vars, Gradual: call.Gradual,
 		Release: api.Release{Version: call.Release.Version, Ref: call.Release.Ref},
 	}
 }

@@ -322,4 +322,8 @@ func scale(t *testing.T, w World) {
 	if got := w.Holds(t, state.SlotA); got != "v1" {
 		t.Errorf("slot a holds %q after slot b was retired, expected v1", got)
 	}
+	mustDeploy(t, w.Open(t), Call(state.SlotB, "v3"))
+	if got := w.Capacity(t, state.SlotB); got < 100 {
+		t.Errorf("capacity for %v %% after a deployment that is not gradual into the retired slot, expected all", got)
+	}
 }

@@ -28,14 +28,15 @@ type question struct {
 		Release struct {
 			Version string `json:"version"`
 		} `json:"release"`
-		Step   string            `json:"step"`
-		Vars   map[string]string `json:"vars"`
-		Share  float64           `json:"share"`
-		Want   []Weights         `json:"want"`
-		Expect []Weights         `json:"expect"`
-		Match  map[string]string `json:"match"`
-		On     bool              `json:"on"`
-		Parts  []struct {
+		Step    string            `json:"step"`
+		Vars    map[string]string `json:"vars"`
+		Share   float64           `json:"share"`
+		Gradual bool              `json:"gradual"`
+		Want    []Weights         `json:"want"`
+		Expect  []Weights         `json:"expect"`
+		Match   map[string]string `json:"match"`
+		On      bool              `json:"on"`
+		Parts   []struct {
 			ID string `json:"id"`
 		} `json:"parts"`
 		Toler   float64          `json:"tolerance"`
@@ -112,6 +113,7 @@ func (w *World) slot(q question, mood string) reply {
 	slot := q.Params.Slot
 	switch q.Request {
 	case "deploy":
+		w.first(slot, q.Params.Gradual)
 		w.Versions[slot] = q.Params.Release.Version
 		unit := slot + "-" + q.Params.Release.Version
 		if w.Careless {
@@ -128,14 +130,28 @@ func (w *World) slot(q question, mood string) reply {
 		if w.Careless && q.Params.Release.Version == "" {
 			return yes(obj{"ready": false, "reason": "nothing was deployed"})
 		}
+		if has, scaled := w.Capacity[slot]; scaled && has < q.Params.Share && !w.Careless {
+			return yes(obj{"ready": false, "reason": fmt.Sprintf("there is capacity for %v %%", has)})
+		}
 		return yes(obj{"ready": true})
 	case "scale":
 		w.Capacity[slot] = q.Params.Share
 	case "retire":
-		delete(w.Capacity, slot)
+		w.Capacity[slot] = 0
 		delete(w.Versions, slot)
 	}
 	return yes(obj{})
+}
+
+// first is the capacity that a deployment brings.
+func (w *World) first(slot string, gradual bool) {
+	switch {
+	case w.Idle:
+	case gradual:
+		w.Capacity[slot] = 1
+	default:
+		w.Capacity[slot] = 100
+	}
 }
 
 func (w *World) route(q question) reply {

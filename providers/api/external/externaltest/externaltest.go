@@ -25,7 +25,7 @@ type World struct {
 	Parts    []*Part            `json:"parts"`
 	Testers  bool               `json:"testers"`
 	Versions map[string]string  `json:"versions"` // by slot
-	Capacity map[string]float64 `json:"capacity"` // by slot, percent
+	Capacity map[string]float64 `json:"capacity"` // by slot, percent; all of it for a slot that nobody has scaled
 	Writes   int                `json:"writes"`   // changes of weights
 	Hold     bool               `json:"hold"`     // what is written is not in force
 	Late     []Weights          `json:"late"`     // writes on their way
@@ -39,6 +39,7 @@ type World struct {
 
 	Careless bool   `json:"careless"` // it takes anything for a request, and leaves out whatever takes an effort
 	Loose    bool   `json:"loose"`    // write does not compare
+	Idle     bool   `json:"idle"`     // deploy brings no capacity
 	Plans    bool   `json:"plans"`
 	Odd      string `json:"odd"`                // a part of whose shares it says nonsense, and that it cannot plan
 	Describe any    `json:"describe,omitempty"` // what describe says instead

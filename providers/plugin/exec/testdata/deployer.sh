@@ -21,6 +21,9 @@ esac
 case $call in
 deploy)
 	echo "$MANENT_VERSION" >"slot-$MANENT_SLOT"
+	capacity=100
+	[ "$MANENT_GRADUAL" = false ] || capacity=1
+	echo $capacity >"capacity-$MANENT_SLOT"
 	echo "unit=$MANENT_SLOT-$MANENT_VERSION" >>"$MANENT_OUTPUT"
 	;;
 scale)

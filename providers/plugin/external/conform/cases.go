@@ -4,16 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/external"
 	"github.com/manent/action/providers/plugin"
+	"github.com/manent/action/providers/plugin/external/conform/slots"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
+
+// onSlot is a case that is about a slot alone.
+func onSlot(run func(slots.Bench) error) func(*bench) error {
+	return func(b *bench) error {
+		return run(slots.Bench{Context: b, Bundle: b.bundle, Call: b.call(), Share: b.opts.Shares[0], Until: b.until})
+	}
+}
 
 func describes(b *bench) error { return b.program.Check(b) }
 
@@ -104,27 +111,6 @@ func servingIsReady(b *bench, seen router.Reading) error {
 		}
 		if err != nil {
 			return fmt.Errorf("%w; no return would end", err)
-		}
-	}
-	return nil
-}
-
-func deployAgain(b *bench) error {
-	first, err := b.bundle.Deployer.Deploy(b, b.call())
-	if err != nil {
-		return err
-	}
-	second, err := b.bundle.Deployer.Deploy(b, b.call())
-	if err == nil && !maps.Equal(first.Ref, second.Ref) {
-		err = fmt.Errorf("the same step, entered again, returned %v, the first time %v", second.Ref, first.Ref)
-	}
-	return err
-}
-
-func scaleTwice(b *bench) error {
-	for range 2 {
-		if err := b.bundle.Scaler.Scale(b, b.call(), b.opts.Shares[0]); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	api "github.com/manent/action/providers/api/external"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/external"
+	"github.com/manent/action/providers/plugin/external/conform/slots"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -62,7 +63,8 @@ func Cases() []Case {
 	plans := func(s external.Settings) bool { return s.Plans }
 	testers := func(s external.Settings) bool { return s.Testers != "" }
 	conditional := func(s external.Settings) bool { return s.Conditional }
-	slots := func(s external.Settings) bool { return slices.Contains(s.Capabilities, api.Slots) }
+	ready := func(s external.Settings) bool { return slices.Contains(s.Capabilities, api.Slots) }
+	deploys := func(s external.Settings) bool { return ready(s) && slices.Contains(s.Capabilities, api.Deploys) }
 	return []Case{
 		{"describes itself as the settings say", "", false, nil, describes},
 		{"refuses a request that it does not know", "", false, nil, probed((*api.Client).RefusesUnknown)},
@@ -75,9 +77,9 @@ func Cases() []Case {
 		{"plan is monotone and exact at its ends", api.Routes, false, plans, reads(planMonotone)},
 		{"plan refuses and names the nearest", api.Routes, false, plans, reads(planRefuses)},
 		{"ready tells yes, not yet and no apart", api.Slots, false, nil, readyAnswers},
-		{"what serves is ready", api.Routes, false, slots, reads(servingIsReady)},
-		{"deploy again ends in the same place", api.Deploys, true, nil, deployAgain},
-		{"scale may be repeated", api.Scales, true, nil, scaleTwice},
+		{"what serves is ready", api.Routes, false, ready, reads(servingIsReady)},
+		{"deploy again ends in the same place", api.Deploys, true, nil, onSlot(slots.DeployAgain)},
+		{"scale may be repeated", api.Scales, true, nil, onSlot(slots.ScaleTwice)},
 		{"ready after a deployment", api.Slots, true, nil, readyInTheEnd},
 		{"write then read", api.Routes, true, nil, writeThenRead},
 		{"write twice is one change", api.Routes, true, nil, reads(writeTwice)},
@@ -88,6 +90,8 @@ func Cases() []Case {
 		{"two writers, one wins", api.Routes, true, conditional, twoWriters},
 		{"testers on and off twice", api.Routes, true, testers, reads(testersTwice)},
 		{"retire may be repeated", api.Scales, true, nil, retireTwice},
+		{"what is retired is not ready", api.Scales, true, ready, onSlot(slots.RetiredIsNotReady)},
+		{"a deployment after a retirement has capacity", api.Scales, true, deploys, onSlot(slots.DeployAfterRetirement)},
 	}
 }
 

@@ -169,6 +169,10 @@ func TestBadPrograms(t *testing.T) {
 			"deploy again ends in the same place":         "the first time",
 			"what serves is ready":                        "nothing was deployed; no return would end",
 			"testers on and off twice":                    "after they were set",
+			"what is retired is not ready":                "although the slot is retired",
+		}},
+		"deploy brings nothing": {func(w *externaltest.World) { w.Idle = true }, map[string]string{
+			"a deployment after a retirement has capacity": "there is capacity for 0 %",
 		}},
 		"half of an answer": {func(w *externaltest.World) { w.Moods["read"] = externaltest.Half }, map[string]string{
 			"reading is complete and changes nothing": "ends in the middle", "a slot is free": "ends in the middle",
