@@ -170,12 +170,12 @@ func TestSaidOnce(t *testing.T) {
 		t.Error(hint)
 	}
 	no := func(what string) error {
-		return &providers.Fault{Provider: "kubernetes", Op: what, Kind: providers.NotFound, Err: errors.New("no")}
+		return &providers.Fault{Provider: "kubernetes", Op: what, Kind: providers.NotFound, Err: errors.New("no " + what)}
 	}
-	if text := Join(nil, no("read a"), no("read b")).Error(); text != "kubernetes: read a: no; read b: no" {
+	if text := Join(nil, no("read a"), no("read b")).Error(); text != "kubernetes: read a: no read a; read b: no read b" {
 		t.Error(text)
 	}
-	if text := Bare(&providers.Fault{Op: "look", Err: Join(no("read a"), no("read b"))}).Error(); text != "look: read a: no; read b: no" {
+	if text := Bare(&providers.Fault{Op: "look", Err: Join(no("read a"), no("read b"))}).Error(); text != "look: read a: no read a; read b: no read b" {
 		t.Error(text)
 	}
 }

@@ -30,6 +30,19 @@ func Together(jobs ...func() error) error {
 	return Join(problems...)
 }
 
+// InTurn makes a log, which may be nil, one that calls made together can write
+// to.
+func InTurn(log func(format string, args ...any)) func(format string, args ...any) {
+	var one sync.Mutex
+	return func(format string, args ...any) {
+		one.Lock()
+		defer one.Unlock()
+		if log != nil {
+			log(format, args...)
+		}
+	}
+}
+
 // Join makes one error of several, nil of none; it is of the first one's kind.
 func Join(problems ...error) error {
 	var out several
@@ -50,11 +63,11 @@ func Join(problems ...error) error {
 // several are errors of calls that were made at the same time.
 type several []error
 
-// Error names the provider, and a cluster that does not answer, once.
+// Error names the provider, and what happened to several, once.
 func (s several) Error() string {
 	text, seen, more := []string{s[0].Error()}, map[string]bool{cause(s[0]): true}, 0
 	for _, p := range s[1:] {
-		if why := cause(p); !seen[why] || providers.KindOf(p).Definite() {
+		if why := cause(p); !seen[why] {
 			seen[why] = true
 			text = append(text, Bare(p).Error())
 			continue

@@ -26,7 +26,7 @@ func (p parts) findings(ctx context.Context) []plugin.Finding {
 		return nil
 	}
 	cluster, answers := p.cluster(ctx, where)
-	out := append([]plugin.Finding{cluster}, p.manifests()...)
+	out := append([]plugin.Finding{cluster}, append(p.suffixed(), p.manifests()...)...)
 	if !answers {
 		return out
 	}
@@ -133,20 +133,19 @@ func (p parts) services(ctx context.Context) []plugin.Finding {
 		}
 		out = append(out, f)
 	}
-	if plain, ok := p.suffixed(); ok {
-		out = append(out, plugin.Finding{
-			Name: "services", Warn: true, Text: fmt.Sprintf("service %s is one of a slot by its name, and so the slots' Services are %s-a and %s-b", p.Service, p.Service, p.Service),
-			Hint: "if that is not meant, give service: " + plain,
-		})
-	}
 	return out
 }
 
-// suffixed reports whether the Service has a slot's suffix already, and what it
-// is called without.
-func (s Settings) suffixed() (plain string, ok bool) {
-	plain = strings.TrimSuffix(strings.TrimSuffix(s.Service, "-a"), "-b")
-	return plain, len(s.HTTPRoutes) > 0 && plain != s.Service
+// suffixed warns of a Service that has a slot's suffix already.
+func (s Settings) suffixed() []plugin.Finding {
+	plain := strings.TrimSuffix(strings.TrimSuffix(s.Service, "-a"), "-b")
+	if len(s.HTTPRoutes) == 0 || plain == s.Service {
+		return nil
+	}
+	return []plugin.Finding{{
+		Name: "service", Warn: true, Hint: "if that is not meant, give service: " + plain,
+		Text: fmt.Sprintf("service %s is one of a slot by its name, and so the slots' Services are %s-a and %s-b", s.Service, s.Service, s.Service),
+	}}
 }
 
 // holders says who else holds the rules of the routes.

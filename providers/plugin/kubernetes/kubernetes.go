@@ -5,7 +5,6 @@
 package kubernetes
 
 import (
-	"sync"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -35,7 +34,7 @@ func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundl
 	if err := s.valid(); err != nil {
 		return plugin.Bundle{}, &providers.Fault{Provider: name, Op: "settings", Kind: providers.Invalid, Err: err, Hint: providers.HintOf(err)}
 	}
-	log := lines(env.Log)
+	log := api.InTurn(env.Log)
 	client := api.New(api.Options{
 		Provider: name, Kubeconfig: s.Kubeconfig, Context: s.Context, Dir: env.Dir,
 		Getenv: env.Getenv, Timeout: s.Timeout, Hide: env.Hide, Log: log,
@@ -61,18 +60,6 @@ type parts struct {
 	deployer *deploy.Deployer
 	router   *traffic.Router
 	log      func(format string, args ...any)
-}
-
-// lines makes a log one that requests made together can write to.
-func lines(log func(string, ...any)) func(string, ...any) {
-	var one sync.Mutex
-	return func(format string, args ...any) {
-		one.Lock()
-		defer one.Unlock()
-		if log != nil {
-			log(format, args...)
-		}
-	}
 }
 
 func (s Settings) router(client *api.Client, log func(string, ...any), now func() time.Time) *traffic.Router {

@@ -87,6 +87,11 @@ func lacks(ctx context.Context, client *api.Client, roles map[string][]api.Grant
 // users. What the manifests need is not asked while they are not there: a step
 // may fetch them.
 func (p parts) check(ctx context.Context) error {
+	where, err := p.client.Cluster()
+	if err != nil {
+		return err
+	}
+	p.log("kubernetes: the cluster is %s", where)
 	roles, err := p.all()
 	if errors.Is(err, fs.ErrNotExist) {
 		p.Manifests = nil
@@ -95,10 +100,14 @@ func (p parts) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if where, err := p.client.Cluster(); err == nil {
-		p.log("kubernetes: the cluster is %s", where)
+	var incomplete error
+	if err = api.Together(
+		func() error { return p.allowed(ctx, roles) },
+		func() error { incomplete = p.complete(ctx); return nil },
+	); err != nil && !providers.KindOf(err).Definite() {
+		return err // of the connection, and so of all that was asked
 	}
-	return api.Together(func() error { return p.allowed(ctx, roles) }, func() error { return p.complete(ctx) })
+	return api.Join(err, incomplete)
 }
 
 // allowed refuses credentials that may not do what will be needed.
