@@ -226,13 +226,21 @@ func TestPeersDeployer(t *testing.T) {
 }
 
 // TestPeersCheck: the printed rights are all that is asked about, and the real
-// server says which of them is missing.
+// server says which of them is missing; so is a Service that nobody makes.
 func TestPeersCheck(t *testing.T) {
 	t.Parallel()
 	p := newSlotPeer(t, "testdata/manifests,testdata/scaled")
 	if err := p.bundle(t).Check(t.Context()); err != nil {
 		t.Error(err)
 	}
+	for _, f := range p.bundle(t).Findings(t.Context()) {
+		if f.Err != nil || f.Name == "cluster" && (!f.Warn || !strings.Contains(f.Text, ", the current one of kubeconfig ") || !strings.Contains(f.Text, ", version v1.")) {
+			t.Errorf("%+v", f)
+		}
+	}
+	delete(p.settings, "manifests") // then nobody makes the Services
+	want(t, p.bundle(t).Check(t.Context()), providers.Invalid, "Service "+p.Name+"/shop-a does not exist", "create it")
+	p.settings["manifests"] = "testdata/manifests,testdata/scaled"
 	var reads []string
 	for _, rule := range p.rules(t) {
 		reads = append(reads, strings.NewReplacer("get, patch", "get", "get, create, patch", "get", "create, patch", "get", "[patch]", "[get]").Replace(rule))
