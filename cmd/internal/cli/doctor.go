@@ -80,7 +80,8 @@ A plugin external is put through the cases of the protocol's conformance that
 change nothing. --exercise runs the others too: they deploy the version
 manent-conformance into the slot without traffic, scale it, move all traffic to
 it and back, and retire it. Use it where nobody is served. It runs only when no
-rollout is active, under the lock that keeps one from beginning meanwhile.
+rollout is active, under the lock that keeps one from beginning meanwhile, and
+not while the slot without traffic holds a version that revert goes back to.
 
 With only --state it checks the state. It ends with 0 when no check failed,
 else with 1.`,

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/manent/action/cmd/internal/wire"
 	"github.com/manent/action/providers"
@@ -17,13 +18,20 @@ const exercise = "doctor --exercise"
 
 // checkExternal runs the conformance cases on a plugin that is a program of
 // its own. With exercise nothing may be on its way in the environment, and
-// nothing begins meanwhile: it has the lease that a rollout would take.
+// nothing begins meanwhile: it has the lease that a rollout would take. It
+// deploys into the free slot, which must not be a version's way back.
 func (a *app) checkExternal(ctx context.Context, c *checks, cfg config.Config, doc *state.Document, exercising bool) {
 	switch {
 	case exercising && (doc == nil || doc.Active()):
 		c.fail("exercise", "wait until no rollout is active and the state can be read", "the plugin was not exercised")
+	case exercising && wayBack(doc) != nil:
+		err := wayBack(doc)
+		c.fail("exercise", err.Hint, "the plugin was not exercised: %s", err.Reason)
 	case exercising && wire.Exercisable(cfg):
 		err := a.exclusive(ctx, cfg, func(ctx context.Context, doc *state.Document) error {
+			if err := wayBack(doc); err != nil {
+				return err
+			}
 			a.checkConformance(ctx, c, cfg, doc, true)
 			return ctx.Err()
 		})
@@ -35,6 +43,31 @@ func (a *app) checkExternal(ctx context.Context, c *checks, cfg config.Config, d
 		c.fail("exercise", "leave --exercise out", "there is no plugin external to exercise")
 	}
 	a.checkConformance(ctx, c, cfg, doc, false)
+}
+
+// wayBack refuses to overwrite the replaced version while the weights can
+// still go back to it.
+func wayBack(doc *state.Document) *runner.UsageError {
+	if doc.Rollout == nil || doc.Rollout.First || doc.Rollout.Status != state.Completed {
+		return nil
+	}
+	const elsewhere = "exercise the plugin in an environment of its own"
+	for _, p := range doc.Passes {
+		slot := p.Serving.Other()
+		if !p.Promoted || p.Retired || slot == "" {
+			continue
+		}
+		held := "what served before manent"
+		if version := p.Slots.Get(slot).Version; version != "" {
+			held = "version " + version
+		}
+		err := &runner.UsageError{Reason: fmt.Sprintf("slot %s holds %s, to which `manent revert` goes back", slot, held), Hint: elsewhere}
+		if p.Retirement != nil {
+			err.Hint = fmt.Sprintf("wait until it is scaled down: `manent resume` does it after %s; or %s", p.Retirement.Due.Format(time.RFC3339), elsewhere)
+		}
+		return err
+	}
+	return nil
 }
 
 // exclusive does something under the environment's lease.
