@@ -22,17 +22,20 @@ func (c *checker) router(r Router) {
 		c.wrong("traffic.router", "leave the router out and name a plugin that brings one, or leave the waves out",
 			"waves with a router of the environment: it moves the traffic of all of it at once")
 	}
+	named := true
 	if member, ok := r.Settings["member"].(string); ok {
-		c.member("traffic.router.settings.member", member)
+		const path = "traffic.router.settings.member"
+		named = c.member(path, member) && c.distinct(path, member)
 	}
 	if e, ok := Lookup(c.cat.Routers, r.Provider); ok && e.OnTargets {
-		c.onTargets(r, e)
+		c.onTargets(r, e, named)
 	}
 }
 
 // onTargets checks that both slots have targets, and that they can share the
-// traffic as planned; or that the slots are in one place only.
-func (c *checker) onTargets(r Router, e RouterEntry) {
+// traffic as planned; or that the slots are in one place only. Without names
+// for the members nothing more can be said.
+func (c *checker) onTargets(r Router, e RouterEntry, named bool) {
 	slots := map[string]int{}
 	for _, t := range c.cfg.Targets {
 		slots[t.Labels["slot"]]++
@@ -54,7 +57,7 @@ func (c *checker) onTargets(r Router, e RouterEntry) {
 			return
 		}
 	}
-	if e.Reach == nil {
+	if e.Reach == nil || !named {
 		return
 	}
 	// Nothing is out of reach here but what cannot work with these targets.
@@ -123,31 +126,4 @@ func (c *checker) capacity(p Pool) {
 	if free := total - healthy.AtLeast(total); free < largest {
 		c.wrong("traffic.pool.min_healthy", "", "min_healthy %s of %d targets leaves %d to take out, but a batch has %d", p.MinHealthy, total, max(0, free), largest)
 	}
-}
-
-// member checks the placeholders of a member's name, and that every target
-// has the labels that it is made of.
-func (c *checker) member(path, text string) {
-	for _, name := range placeholdersIn(text) {
-		label, isLabel := strings.CutPrefix(name, "label.")
-		switch {
-		case name == "host" || name == "port":
-		case !isLabel:
-			c.wrong(path, didYouMean(name, []string{"host", "port"}), "unknown placeholder {%s}, expected {host}, {port} or {label.<name>}", name)
-		default:
-			for i, t := range c.cfg.Targets {
-				if t.Labels[label] == "" {
-					c.wrong(fmt.Sprintf("targets[%d]", i), "", "target %s has no label %s, which member %s needs", t.Host, label, show(text))
-				}
-			}
-		}
-	}
-}
-
-func placeholdersIn(text string) []string {
-	var names []string
-	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
-		names = append(names, m[1])
-	}
-	return names
 }

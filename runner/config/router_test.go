@@ -33,7 +33,7 @@ func TestTestersFitTheRouter(t *testing.T) {
 			cat.Plugins = Put(cat.Plugins, PluginEntry{Entry: Entry{Name: "slots", InBuild: true}, Router: &RouterTraits{Testers: tt.goesBy}})
 			text := "plugin: {name: slots}\nrollout: {traffic: {steps: [100], testers: " + tt.testers + "}}"
 			_, problems := Parse(Source{"p.yml", []byte(text)}, nil, Options{Anonymous: true, Catalog: cat})
-			if found := fmt.Sprint(problems); (found == "[]") != (tt.want == "") || !strings.Contains(found, tt.want) {
+			if found := fmt.Sprint(problems); (tt.want == "") != (len(problems) == 0) || len(problems) > 1 || !strings.Contains(found, tt.want) {
 				t.Errorf("problems %s, want %q", found, tt.want)
 			}
 		})
@@ -71,6 +71,7 @@ func TestSlotsOnTargets(t *testing.T) {
 		}
 		return max(share, 10), "", nil
 	}
+	unreachable := strings.Replace(hosts, "host: x", "host: nobody", 1) // is not asked for what has no name
 	instead := "instead: x"
 	tests := []struct{ name, targets, settings, steps, want string }{
 		{"both slots", hosts, "", "[10, 100]", ""},
@@ -78,7 +79,13 @@ func TestSlotsOnTargets(t *testing.T) {
 		{"more than asked", hosts, "", "[6, 100]", "rollout.traffic.steps[0]: warning: with slot a as the candidate 6 % will be 10 %"},
 		{"no slot b", "targets: [{host: x, labels: {slot: a}}]\n", "", "[10, 100]", "no target has the label slot: b, and router balancer moves traffic between targets unless it has instead"},
 		{"no targets", "", "", "[10, 100]", "no target has the label slot: a"},
-		{"settings do not fit the targets", strings.Replace(hosts, "host: x", "host: nobody", 1), "", "[10, 100]", "traffic.router.settings: nobody has no port"},
+		{"settings do not fit the targets", unreachable, "", "[10, 100]", "traffic.router.settings: nobody has no port"},
+		{"a member of what is nothing", unreachable, `member: "{foo}{foo}"`, "[10, 100]", "traffic.router.settings.member: unknown placeholder {foo}, expected"},
+		{"a member by a label", unreachable, `member: "{label.rack}"`, "[10, 100]", `traffic.router.settings.member: targets nobody, y have no label rack, which member "{label.rack}" needs`},
+		{"a member by a port", unreachable, `member: "{host}:{port}"`, "[10, 100]", `traffic.router.settings.member: targets nobody, y have no port, which member`},
+		{"a member twice", unreachable, "member: web", "[10, 100]", `traffic.router.settings.member: targets nobody and y are both member "web"`},
+		{"a member without a name", unreachable, `member: ""`, "[10, 100]", "traffic.router.settings.member: member is empty, expected"},
+		{"a member by its host", hosts, `member: "{host}"`, "[10, 100]", ""},
 		{"settings instead", "", instead, "[5, 100]", ""},
 		{"settings and other targets", "targets: [{host: x}]\n", instead, "[5, 100]", ""},
 		{"settings and targets", hosts, instead, "[10, 100]", "traffic.router.settings.instead: instead and targets with a label slot both say where the slots are"},
@@ -87,7 +94,7 @@ func TestSlotsOnTargets(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cat := testCatalog()
 			cat.Routers = Put(cat.Routers, RouterEntry{
-				Entry:        Entry{Name: "balancer", InBuild: true, Fields: []providers.Field{{Name: "instead", Type: "string"}}},
+				Entry:        Entry{Name: "balancer", InBuild: true, Fields: []providers.Field{{Name: "instead", Type: "string"}, {Name: "member", Type: "string"}}},
 				RouterTraits: RouterTraits{OnTargets: true, Instead: []string{"instead"}, Reach: reach},
 			})
 			text := tt.targets + "plugin: {name: exec, settings: {deploy: ./deploy.sh}}\ntraffic: {router: {provider: balancer, settings: {" + tt.settings + "}}}\nrollout: {traffic: {steps: " + tt.steps + "}}"
