@@ -101,13 +101,13 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 }
 
 // planAny says what a share really gives before a slot is claimed, for the
-// slot that does not serve.
+// slot that does not serve and need not be up yet.
 func (c *call) planAny(share float64, seen router.Reading) (float64, error) {
 	p, ok := c.router().(router.Planner)
 	if !ok {
 		return share, nil
 	}
-	_, got, err := p.Plan(freeSlot(seen), share, c.cfg.Tolerance(share), seen)
+	_, got, err := p.Plan(freeSlot(seen), share, c.cfg.Tolerance(share), seen.Whole())
 	return got, err
 }
 

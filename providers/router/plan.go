@@ -13,8 +13,9 @@ import (
 
 // PlanMembers is the plan of a router that has a weight for each member, for
 // each part by its own servers. Of the slot whose share it is all servers
-// count, as one that is down may come back and must not raise the share then;
-// of the other one those in service. A return, share 0, is planned for the
+// count, as one that is down may come back and must not raise the share then:
+// whether any is up is asked before a write, and waited for. Of the other one
+// those in service count. A return, share 0, is planned for the
 // members that a part has weights of, whatever state these are in; for all
 // where it has none that could take the traffic, so that its write says which
 // are missing. A part that is Unfit refuses any other share, and so does a
@@ -52,9 +53,7 @@ func counted(members []Member, slot state.Slot, p Part) map[state.Slot]int {
 		return nil
 	}
 	up := maps.Clone(p.Units)
-	if up[slot] > 0 {
-		up[slot] = max(up[slot], p.Servers[slot], len(of(members, slot)))
-	}
+	up[slot] = max(up[slot], p.Servers[slot], len(of(members, slot)))
 	return up
 }
 

@@ -55,7 +55,8 @@ func TestPlanMembers(t *testing.T) {
 		"nothing serves":        {[]Part{with(2, weights(0, 0))}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
 		"a return, taken out":   {[]Part{with(2, map[string]float64{"a1": 100, "a2": 0, "b1": 0, "b2": 0})}, 0, []map[string]float64{weights(100, 0)}, 0, ""},
 		"not read":              {[]Part{broken}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
-		"nobody up":             {[]Part{part("x", 2, 0)}, 25, nil, 0, "plan on x: plan share 25 %: slot b has no server up"},
+		"not up yet":            {[]Part{part("x", 2, 0)}, 25, []map[string]float64{weights(99, 33)}, 25, ""},
+		"stable is down":        {[]Part{part("x", 0, 2)}, 25, nil, 0, "plan on x: plan share 25 %: slot a has no server up"},
 		"unfit":                 {[]Part{unfit}, 25, nil, 0, "plan on x: no weights here"},
 		"a return":              {[]Part{part("x", 0, 2), broken, unfit}, 0, []map[string]float64{weights(100, 0), weights(100, 0), weights(100, 0)}, 0, ""},
 		"a return without b1":   {[]Part{short}, 0, []map[string]float64{{"a1": 100, "a2": 100, "b2": 0}}, 0, ""},
@@ -79,6 +80,23 @@ func TestPlanMembers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A slot that nothing has been deployed into is planned for before a rollout,
+// whichever of both is down.
+func TestPlanForWholeSlots(t *testing.T) {
+	members := []Member{{Name: "a1", Slot: "a"}, {Name: "b1", Slot: "b"}}
+	weights := map[string]float64{"a1": 100, "b1": 0}
+	for _, p := range []Part{
+		{Units: map[state.Slot]int{"a": 1, "b": 0}},
+		{Units: map[state.Slot]int{"a": 0, "b": 0}},
+		{Units: map[state.Slot]int{"a": 0, "b": 0}, Servers: map[state.Slot]int{"a": 3, "b": 3}},
+	} {
+		p.Weights = weights
+		if _, got, err := PlanMembers(members, "b", 50, 0.5, Units{1, 256}, Reading{Parts: []Part{p}}.Whole()); err != nil || got != 50 {
+			t.Errorf("%v: %v %%, %v", p.Units, got, err)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -185,6 +186,19 @@ func (r Reading) Weights() []state.PartWeights {
 		}
 	}
 	return out
+}
+
+// Whole is a reading as if every server of both slots were up: what can be
+// planned for before a slot has been deployed into.
+func (r Reading) Whole() Reading {
+	r.Parts = slices.Clone(r.Parts)
+	for i, p := range r.Parts {
+		r.Parts[i].Units = nil
+		if len(p.Servers) == 2 {
+			r.Parts[i].Units = maps.Clone(p.Servers)
+		}
+	}
+	return r
 }
 
 // Share returns the largest effective share of a slot over all parts that

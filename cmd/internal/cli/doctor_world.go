@@ -149,7 +149,7 @@ func checkShares(c *checks, cfg config.Config, r router.Router, seen router.Read
 	given := make([]string, len(cfg.Rollout.Traffic.Steps))
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
 		for i, share := range cfg.Rollout.Traffic.Steps {
-			_, got, err := planner.Plan(slot, share, cfg.Tolerance(share), seen)
+			_, got, err := planner.Plan(slot, share, cfg.Tolerance(share), seen.Whole())
 			if err != nil {
 				c.broke("shares", err)
 				return
