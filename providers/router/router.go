@@ -42,8 +42,9 @@ type Router interface {
 
 // Reading is what a router reports.
 type Reading struct {
-	Parts   []Part // one per instance, rule or listener
-	Testers bool   // the testers' entry is in place
+	Parts    []Part // one per instance, rule or listener
+	Testers  bool   // the testers' entry is in place
+	Approved bool   // a person has named these weights and wants them overwritten: no Planner refuses them as somebody's hand. No Read sets it
 }
 
 // Part is one independently written part of a router.
