@@ -14,8 +14,21 @@ import (
 type Server struct {
 	ID     string
 	Slot   state.Slot
-	Up     bool // takes traffic when it has weight; a server that is down does not count in any share
+	Up     bool // takes traffic when it has weight, true where nobody could see; a server that is down does not count in any share
 	Weight int  // as the router has it, 0 = takes none
+	Runs   *int // the weight in force where that is another one, else nil
+}
+
+// serves reports whether the server takes traffic, and goes on to if it keeps
+// its weight: one that is down does not, however much it has.
+func (s Server) serves() bool { return s.Up && s.Weight > 0 && (s.Runs == nil || *s.Runs > 0) }
+
+// rises says whether it has less in force than it is to get.
+func (s Server) rises(to int) bool {
+	if s.Runs != nil && *s.Runs != to {
+		return to > *s.Runs
+	}
+	return to > s.Weight
 }
 
 // Units are the weights that a router has for a server in service, least to
@@ -132,19 +145,20 @@ type Change struct {
 // the share of slot, between two of them, is never larger than both before and
 // after, and in which some server is always in service: first more weight for
 // the other slot, then less for this one, then more for this one, then less
-// for the other one. Where a server of the other slot has weight and keeps
-// some, less for this one comes first of all: a return that is cut off has done
-// what counts. Servers that are as wanted, and those that want does not
-// name, are left out.
+// for the other one. Where a server of the other slot serves and goes on to,
+// less for this one comes first of all: a return that is cut off has done
+// what counts. Servers that are as wanted and run so, and those that want does
+// not name, are left out; those that are up come before those that are not.
 func Changes(servers []Server, slot state.Slot, want map[string]int) []Change {
 	type step struct {
 		Change
-		turn int
+		turn, down int
 	}
 	keeps := slices.ContainsFunc(servers, func(s Server) bool {
 		to, ok := want[s.ID]
-		return s.Slot != slot && s.Weight > 0 && (to > 0 || !ok)
+		return s.Slot != slot && s.serves() && (to > 0 || !ok)
 	})
+	downs := map[bool]int{false: 1}
 	turns := map[[2]bool]int{{false, true}: 1, {true, false}: 2, {true, true}: 3, {false, false}: 4}
 	if keeps {
 		turns[[2]bool{true, false}] = 0
@@ -152,12 +166,12 @@ func Changes(servers []Server, slot state.Slot, want map[string]int) []Change {
 	var steps []step
 	for _, s := range servers {
 		to, ok := want[s.ID]
-		if !ok || to == s.Weight {
+		if !ok || to == s.Weight && (s.Runs == nil || *s.Runs == to) {
 			continue
 		}
-		steps = append(steps, step{Change{ID: s.ID, From: s.Weight, To: to}, turns[[2]bool{s.Slot == slot, to > s.Weight}]})
+		steps = append(steps, step{Change{ID: s.ID, From: s.Weight, To: to}, turns[[2]bool{s.Slot == slot, s.rises(to)}], downs[s.Up]})
 	}
-	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.down, b.down)) })
 	out := make([]Change, len(steps))
 	for i, s := range steps {
 		out[i] = s.Change
