@@ -65,14 +65,15 @@ type parser struct {
 	id     string
 	result reflect.Type
 	redact func(string) string // makes a text one line without secrets
-	parts  *[]any              // of a reading: takes its parts, which are not judged then; nil for any other result
+	list   string              // a list of the result whose entries are judged one by one; "" for none
+	items  *[]any              // takes these
 }
 
-// apart takes the parts out of a result.
+// apart takes the entries of the list out of a result.
 func (p parser) apart(answer map[string]any) {
 	result, _ := answer["result"].(map[string]any)
-	if list, ok := result["parts"].([]any); ok && p.parts != nil {
-		*p.parts, result["parts"] = list, []any{}
+	if list, ok := result[p.list].([]any); ok && p.items != nil {
+		*p.items, result[p.list] = list, []any{}
 	}
 }
 

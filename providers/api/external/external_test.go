@@ -365,7 +365,7 @@ func FuzzParse(f *testing.F) {
 	c := New(Options{Provider: "external"})
 	f.Fuzz(func(t *testing.T, answer string, exit int) {
 		var list []any
-		p := parser{id: "x", result: reflect.TypeFor[ReadResult](), redact: line, parts: &list}
+		p := parser{id: "x", result: reflect.TypeFor[ReadResult](), redact: line, list: "parts", items: &list}
 		got, no, err := p.parse([]byte(answer), exit)
 		for _, part := range c.each(p, list) {
 			if part.ID == "" || (part.Err == nil) != (len(part.Weights) > 0) || part.Err != nil && part.Unfit != nil {
@@ -382,85 +382,4 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("result %v, no %v, error %v", got, no, err)
 		}
 	})
-}
-
-// TestEachPartIsJudgedByItself: garbage in one hides no other, and what is
-// known of it stays.
-func TestEachPartIsJudgedByItself(t *testing.T) {
-	const weights, shares = `"weights":{"a":66,"b":33}`, `"shares":{"a":66.6,"b":33.3}`
-	cases := map[string]struct{ part, err, unfit string }{
-		"rounded":             {`{"id":"p",` + weights + `,` + shares + `}`, "", ""},
-		"its own word":        {`{"id":"p","error":{"kind":"denied","message":"no\n` + secret + `"}}`, "no [redacted]", ""},
-		"error of no kind":    {`{"id":"p","error":{"kind":"bad","message":"no"}}`, "error.kind", ""},
-		"error with a secret": {`{"id":"p","error":{"kind":"conflict","message":"no","drift":{"part":"` + secret + `","seen":{}}}}`, "holds a secret", ""},
-		"no weights":          {`{"id":"p",` + shares + `}`, "has no weights", ""},
-		"weights are none":    {`{"id":"p","weights":{},` + shares + `}`, "has no weights", ""},
-		"negative weight":     {`{"id":"p","weights":{"a":-1,"b":1},` + shares + `}`, "expected 0 or more", ""},
-		"weight NaN":          {`{"id":"p","weights":{"a":NaN,"b":1},` + shares + `}`, "expected a number", ""},
-		"weight infinite":     {`{"id":"p","weights":{"a":-Infinity,"b":1},` + shares + `}`, "expected a number", ""},
-		"weight too large":    {`{"id":"p","weights":{"a":1e999},` + shares + `}`, "finite", ""},
-		"weight a text":       {`{"id":"p","weights":{"a":"1"},` + shares + `}`, "expected a number", ""},
-		"unit a secret":       {`{"id":"p","weights":{"` + secret + `":1},` + shares + `}`, "holds a secret", ""},
-		"share NaN":           {`{"id":"p",` + weights + `,"shares":{"a":NaN,"b":1}}`, "", "expected a number"},
-		"a share missing":     {`{"id":"p",` + weights + `,"shares":{"a":100}}`, "", "share of slot b"},
-		"no shares":           {`{"id":"p",` + weights + `}`, "", "share of slot a"},
-		"share above 100":     {`{"id":"p",` + weights + `,"shares":{"a":101,"b":0}}`, "", "share of slot a is 101"},
-		"shares too small":    {`{"id":"p",` + weights + `,"shares":{"a":66,"b":33}}`, "", "100 together"},
-		"shares too large":    {`{"id":"p",` + weights + `,"shares":{"a":66.7,"b":33.6}}`, "", "100 together"},
-		"third slot":          {`{"id":"p",` + weights + `,"shares":{"a":100,"b":0,"c":0}}`, "", "those of a and b"},
-		"foreign below 0":     {`{"id":"p",` + weights + `,` + shares + `,"foreign":{"x":-1}}`, "", "foreign entry"},
-		"units of nothing":    {`{"id":"p",` + weights + `,` + shares + `,"units":{"x":1}}`, "", "expected servers up"},
-		"half a server":       {`{"id":"p",` + weights + `,` + shares + `,"units":{"a":0.5}}`, "", "expected an integer"},
-		"unknown key":         {`{"id":"p",` + weights + `,` + shares + `,"Pending":true}`, "", "unknown key"},
-		"a secret":            {`{"id":"p",` + weights + `,` + shares + `,"by":"` + secret + `"}`, "", "holds a secret"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			got := readParts(t, tc.part, `{"id":"other",`+weights+`,`+shares+`}`)
-			if len(got) != 2 || got[1].Err != nil || got[1].Unfit != nil || got[1].Weights["a"] != 66 || got[1].Shares["a"] != 66.6 {
-				t.Fatalf("the other part is not there: %+v", got)
-			}
-			one := got[0]
-			says(t, one.Err, tc.err)
-			says(t, one.Unfit, tc.unfit)
-			if known := tc.err == ""; one.ID != "p" || (one.Weights["a"] == 66) != known || known && tc.unfit != "" && one.By != "" {
-				t.Errorf("part %+v", one)
-			}
-		})
-	}
-}
-
-// says expects an error that says something, none for "", and no secret.
-func says(t *testing.T, err error, text string) {
-	t.Helper()
-	if (err != nil) != (text != "") || err != nil && (!strings.Contains(err.Error(), text) || strings.Contains(err.Error(), secret)) {
-		t.Errorf("error %v, expected it to say %q", err, text)
-	}
-}
-
-// TestPartsWithoutANameOfTheirOwn hide no other either.
-func TestPartsWithoutANameOfTheirOwn(t *testing.T) {
-	const fine = `{"id":"other","weights":{"a":1},"shares":{"a":100,"b":0}}`
-	for _, nameless := range []string{`7`, `{}`, `{"id":""}`, `{"id":7}`, `{"id":"` + secret + `","weights":{"a":1}}`, `{"id":"a\u0007"}`} {
-		if got := readParts(t, nameless, fine); len(got) != 2 || got[0].ID != "#1" || got[0].Err == nil || got[1].Err != nil {
-			t.Errorf("%s: %+v", nameless, got)
-		}
-	}
-	if got := readParts(t, fine, fine); len(got) != 1 || got[0].Err == nil || got[0].Weights != nil {
-		t.Errorf("the same name twice: %+v", got)
-	}
-}
-
-// readParts is a reading of a program that answers with these parts.
-func readParts(t *testing.T, parts ...string) []Seen {
-	t.Helper()
-	redactor := &providers.Redactor{}
-	redactor.Add(providers.NewSecret(secret))
-	c := New(Options{Provider: "external", Redactor: redactor})
-	var list []any
-	p := parser{id: "x", result: reflect.TypeFor[ReadResult](), redact: c.redact, parts: &list}
-	if _, no, err := p.parse([]byte(`{"protocol":1,"id":"x","result":{"parts":[`+strings.Join(parts, ",")+`]}}`), 0); err != nil || no != nil {
-		t.Fatalf("no %v, error %v", no, err)
-	}
-	return c.each(p, list)
 }

@@ -78,6 +78,9 @@ func fits(value any, t reflect.Type, path string) error {
 }
 
 func unlike(path string, value any, expected string) error {
+	if value == nil { // also what was NaN or Infinity
+		value = "null"
+	}
 	return fmt.Errorf("%s is %.40q, expected %s", path, fmt.Sprint(value), expected)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -18,7 +19,7 @@ type Seen struct {
 // one hides no other: what cannot be known of it is its own error.
 func (c *Client) Read(ctx context.Context, call Call) (parts []Seen, testers bool, err error) {
 	var list []any
-	p := parser{result: typ[ReadResult](), redact: c.redact, parts: &list}
+	p := parser{result: typ[ReadResult](), redact: c.redact, list: "parts", items: &list}
 	result, err := c.exchange(ctx, call, p)
 	if err != nil {
 		return nil, false, err
@@ -121,9 +122,24 @@ func (p Part) weighs() error {
 	return nil
 }
 
-// rounding is how far off 100 % shares may be together, since programs round
-// each, percentage points.
+// rounding is how far off a share may be, and shares may be together, since
+// programs round and add up, percentage points.
 const rounding = 0.2
+
+// Rounded is a share as it was meant: what is off by no more than rounding is
+// exactly 0 or 100. It is not ok when it is further off.
+func Rounded(share float64) (exact float64, ok bool) {
+	const off = rounding + 1e-9
+	switch {
+	case share < -off || share > 100+off || math.IsNaN(share):
+		return share, false
+	case share <= off:
+		return 0, true
+	case share >= 100-off:
+		return 100, true
+	}
+	return share, true
+}
 
 // sense says what cannot be true, and takes it out.
 func (p *Part) sense() error {
@@ -146,7 +162,7 @@ func (p *Part) splits() error {
 	var sum float64
 	for _, slot := range enums("slot") {
 		share, known := p.Shares[slot]
-		if !known || share < 0 || share > 100 {
+		if _, ok := Rounded(share); !known || !ok {
 			return fmt.Errorf("the share of slot %s is %v, expected 0 to 100", slot, share)
 		}
 		sum += share
@@ -157,8 +173,41 @@ func (p *Part) splits() error {
 		}
 	}
 	const most, least = 100 + rounding + 1e-9, 100 - rounding - 1e-9
-	if len(p.Shares) != 2 || sum > most || sum < least && sum > 0 && len(p.Foreign) == 0 {
+	if len(p.Shares) != 2 || sum > most || sum < least && sum > 0 && !p.shared() {
 		return fmt.Errorf("shares %v, expected those of a and b, 100 together unless a foreign entry has some", p.Shares)
 	}
+	p.round()
 	return nil
+}
+
+// round makes exact what is not only by rounding. A slot of little weight has
+// little traffic and not none, so that the weights decide; of units that only
+// the program knows, whether it says exactly 0.
+func (p *Part) round() {
+	for slot, share := range p.Shares {
+		p.Shares[slot] = min(max(share, 0), 100)
+	}
+	for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		all, _ := Rounded(p.Shares[pair[0]])
+		none, _ := Rounded(p.Shares[pair[1]])
+		if p.idle(pair[1]) && all == 100 && none == 0 && !p.Pending && !p.shared() {
+			p.Shares[pair[0]], p.Shares[pair[1]] = 100, 0
+		}
+	}
+}
+
+// shared says whether entries of others take some of the traffic.
+func (p *Part) shared() bool {
+	for _, weight := range p.Foreign {
+		if weight > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// idle is a slot that is to get nothing.
+func (p *Part) idle(slot string) bool {
+	weight, known := p.Weights[slot]
+	return known && weight == 0 || p.Shares[slot] < 1e-6
 }

@@ -52,7 +52,7 @@ func Spec() metric.Spec {
 // System asks one program.
 type System struct {
 	program *api.Program
-	ask     func(ctx context.Context, queries []api.Query) (api.QueryResult, error)
+	ask     func(ctx context.Context, queries []api.Query) ([]api.Answered, error)
 	pause   time.Duration // between two tries, unless the program asks for more
 }
 
@@ -80,8 +80,11 @@ func New(env providers.Env, s Settings) (metric.System, error) {
 	if env.Log != nil {
 		p.Log = func(line string) { env.Log("%s", line) }
 	}
-	return &System{program: p, pause: time.Second, ask: func(ctx context.Context, queries []api.Query) (api.QueryResult, error) {
-		return api.Ask[api.QueryResult](ctx, p, p.Call(api.Queries, api.QueryParams{Queries: queries}))
+	return &System{program: p, pause: time.Second, ask: func(ctx context.Context, queries []api.Query) ([]api.Answered, error) {
+		if err := p.Check(ctx); err != nil {
+			return nil, err
+		}
+		return p.Query(ctx, p.Call(api.Queries, api.QueryParams{Queries: queries}))
 	}}, nil
 }
 
@@ -120,12 +123,12 @@ func (s *System) Query(ctx context.Context, queries []metric.Query) ([]metric.An
 
 // answers asks, and once more if the system behind the program did not serve
 // the call or asks to come back.
-func (s *System) answers(ctx context.Context, asked []api.Query) ([]api.QueryAnswer, error) {
+func (s *System) answers(ctx context.Context, asked []api.Query) ([]api.Answered, error) {
 	for try := 1; ; try++ {
 		got, err := s.ask(ctx, asked)
 		kind := providers.KindOf(err)
 		if err == nil {
-			return got.Answers, s.check(asked, got.Answers)
+			return got, s.check(asked, got)
 		}
 		if try == tries || kind != providers.Throttled && kind != providers.Unavailable {
 			return nil, err
@@ -139,16 +142,17 @@ func (s *System) answers(ctx context.Context, asked []api.Query) ([]api.QueryAns
 	}
 }
 
-// check refuses answers that are not to these queries.
-func (s *System) check(asked []api.Query, answers []api.QueryAnswer) error {
-	if !slices.EqualFunc(asked, answers, func(q api.Query, a api.QueryAnswer) bool { return q.ID == a.ID }) {
+// check refuses answers that are not to these queries. One that makes no sense
+// and has no id is known by its place.
+func (s *System) check(asked []api.Query, answers []api.Answered) error {
+	if !slices.EqualFunc(asked, answers, func(q api.Query, a api.Answered) bool { return q.ID == a.ID || a.Err != nil && a.ID == "" }) {
 		return s.program.Doubt(api.Queries, fmt.Errorf("%d answers to %d queries, expected one for each, in order and with its id", len(answers), len(asked)))
 	}
 	return nil
 }
 
 // take makes an answer of what the program gave.
-func (s *System) take(to *metric.Answer, a api.QueryAnswer) {
+func (s *System) take(to *metric.Answer, a api.Answered) {
 	to.Warnings, to.Partial = a.Warnings, a.Partial
 	ways := 0
 	for _, way := range []bool{len(a.Points) > 0, a.NoData, a.Several, a.Error != nil} {
@@ -157,6 +161,8 @@ func (s *System) take(to *metric.Answer, a api.QueryAnswer) {
 		}
 	}
 	switch {
+	case a.Err != nil:
+		to.Err = s.doubt(to, a.Err)
 	case ways != 1:
 		to.Err = s.doubt(to, errors.New("it needs one of points, noData, several and error"))
 	case a.Error != nil:
