@@ -9,6 +9,7 @@ import (
 
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/external"
+	"github.com/manent/action/providers/api/process"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -21,13 +22,20 @@ var (
 )
 
 // Router is the router that a program is.
-type Router struct{ program *Program }
+type Router struct {
+	program  *Program
+	planTime time.Duration
+}
+
+// planTime is the longest wait for a plan. With the time in which a process is
+// killed that is less than the engine gives to a call, 20 s.
+const planTime = 20*time.Second - process.Grace - time.Second
 
 // targeter is one that can send testers to a slot.
 type targeter struct{ *Router }
 
 func (p *Program) router() router.Router {
-	r := &Router{program: p}
+	r := &Router{program: p, planTime: planTime}
 	if p.Settings.Testers != "" {
 		return targeter{r}
 	}
@@ -199,6 +207,9 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 
 // Plan implements router.Planner: by percent, or as the program says. A part
 // that is Unfit refuses any share but that of a return.
+//
+// A plan has no context. It ends within planTime, and the first signal, which
+// lets a call in flight end, waits for it.
 func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
 	for _, p := range seen.Parts {
 		if p.Unfit != nil && share > 0 {
@@ -212,43 +223,61 @@ func (r *Router) Plan(slot state.Slot, share, tolerance float64, seen router.Rea
 			f.Provider = name
 		}
 		return parts, got, err
-	case share == 0:
-		return r.planBack(slot, tolerance, seen)
 	}
-	return r.plan(slot, share, tolerance, seen)
+	ctx, cancel := context.WithTimeout(context.Background(), r.planTime)
+	defer cancel()
+	if share == 0 {
+		return r.planBack(ctx, slot, tolerance, seen)
+	}
+	return r.plan(ctx, slot, share, tolerance, seen)
 }
 
-// planBack asks for parts that make no sense one by one: what the program has
-// no plan for has none, and its write says so; the others are returned.
-func (r *Router) planBack(slot state.Slot, tolerance float64, seen router.Reading) (out []state.PartWeights, got float64, err error) {
-	var fit router.Reading
+// planBack asks for parts that make no sense one by one, after the others: what
+// the program has no plan for has none, and its write says so.
+func (r *Router) planBack(ctx context.Context, slot state.Slot, tolerance float64, seen router.Reading) (out []state.PartWeights, got float64, err error) {
+	var fit, unfit router.Reading
 	for _, p := range seen.Parts {
 		if p.Unfit == nil {
 			fit.Parts = append(fit.Parts, p)
-		} else if one, _, failed := r.plan(slot, 0, tolerance, router.Reading{Parts: []router.Part{p}}); failed == nil {
+		} else {
+			unfit.Parts = append(unfit.Parts, p)
+		}
+	}
+	if len(fit.Parts) > 0 {
+		if out, _, err = r.plan(ctx, slot, 0, tolerance, fit); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, p := range unfit.Parts {
+		if one, _, failed := r.plan(ctx, slot, 0, tolerance, router.Reading{Parts: []router.Part{p}}); failed == nil {
 			out = append(out, one...)
 		}
 	}
-	if len(fit.Parts) == 0 {
-		return out, 0, nil
-	}
-	more, _, err := r.plan(slot, 0, tolerance, fit)
-	return append(out, more...), 0, err
+	return out, 0, nil
 }
 
 // plan asks the program.
-func (r *Router) plan(slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
-	got, err := ask[api.PlanResult](context.Background(), r.program, api.Plan, api.PlanParams{
+func (r *Router) plan(ctx context.Context, slot state.Slot, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
+	got, err := ask[api.PlanResult](ctx, r.program, api.Plan, api.PlanParams{
 		Slot: string(slot), Share: share, Tolerance: tolerance, Parts: seenParts(seen),
 	})
 	if err != nil {
 		return nil, 0, err
 	}
+	return r.planned(got, share, tolerance, seen)
+}
+
+// planned reads a plan.
+func (r *Router) planned(got api.PlanResult, share, tolerance float64, seen router.Reading) ([]state.PartWeights, float64, error) {
 	out := make([]state.PartWeights, len(got.Weights))
 	for i, p := range got.Weights {
 		out[i] = state.PartWeights{ID: p.ID, Weights: p.Weights}
 	}
-	return out, got.Share, r.checkPlan(out, got.Share, share, tolerance, seen)
+	gives, ok := api.Rounded(got.Share)
+	if ok && share > 0 && share < 100 { // a little of the traffic is not none
+		gives = min(max(got.Share, 0), 100)
+	}
+	return out, gives, r.checkPlan(out, gives, share, tolerance, seen)
 }
 
 func seenParts(seen router.Reading) []api.Part {

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/external"
 	"github.com/manent/action/providers/api/external/externaltest"
+	"github.com/manent/action/providers/api/process"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/providers/router/routertest"
 	"github.com/manent/action/state"
@@ -234,6 +236,45 @@ func TestAReturnIsPlannedForEachPart(t *testing.T) {
 	_, err = r.Write(t.Context(), state.Slots{}, []state.PartWeights{{ID: "part-2"}}, seen)
 	if err == nil || !strings.Contains(err.Error(), "no plan for part part-2") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestAPlanIsBounded: it has no context, so that what the settings allow is not
+// what a program may take.
+func TestAPlanIsBounded(t *testing.T) {
+	w := externaltest.New(1)
+	w.Plans, w.Moods["plan"] = true, externaltest.Hangs
+	r := newPlace(t, w).open(map[string]any{"plans": true, "unit": "weight", "pinned_for": "5m", "timeout": "1h"}).Router.(targeter)
+	seen, err := r.Read(t.Context(), state.Slots{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.planTime+process.Grace >= 20*time.Second {
+		t.Errorf("a plan may take %v, and %v to be killed; the engine gives 20 s", r.planTime, process.Grace)
+	}
+	r.planTime = 50 * time.Millisecond
+	for _, share := range []float64{50, 0} {
+		if _, _, err := r.Plan(state.SlotB, share, 0.5, seen); err == nil || providers.KindOf(err) != providers.Unknown {
+			t.Errorf("plan for %v %%: error %v", share, err)
+		}
+	}
+}
+
+// TestWhatAPlanGivesIsRounded: at the ends by what programs round, in between
+// not at all.
+func TestWhatAPlanGivesIsRounded(t *testing.T) {
+	for _, tc := range []struct{ share, says, gives float64 }{
+		{0, 0.1, 0}, {0, -1e-14, 0}, {0, 0.3, -1}, {100, 99.9, 100}, {100, 100.00000000000001, 100}, {100, 99.7, -1}, {100, 100.3, -1},
+		{99.9, 100.00000000000001, 100}, {0.1, 0.1, 0.1}, {0.1, 0, -1}, {99.9, 99.9, 99.9},
+	} {
+		p := &Program{Settings: Settings{Plans: true}, Program: &api.Program{Client: api.New(api.Options{Provider: name})}}
+		r := &Router{program: p}
+		seen := router.Reading{Parts: []router.Part{{PartWeights: state.PartWeights{ID: "p"}}}}
+		parts := []api.PartWeights{{ID: "p", Weights: api.Weights{"x": 1}}}
+		_, got, err := r.planned(api.PlanResult{Weights: parts, Share: tc.says}, tc.share, 0.5, seen)
+		if fine := tc.gives >= 0; (err == nil) != fine || fine && got != tc.gives {
+			t.Errorf("%v %% for %v %%: taken for %v %%, error %v", tc.says, tc.share, got, err)
+		}
 	}
 }
 
