@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,16 +45,35 @@ func Alone(servers []Server) state.Slot {
 	return state.SlotB
 }
 
-// TakenOut refuses (Invalid) a share while servers of the slot that serves
-// alone are out of service by somebody's hand, each with its state ("web2 is
-// disabled"): the first share would put them back. nil when there are none.
+// Hand says what of the slot that serves somebody set by hand, so that a share
+// would undo it. A Planner goes on where a person has Approved that.
+type Hand struct {
+	Slot state.Slot
+	Why  string // "web2 is disabled"
+}
+
+// Error implements error.
+func (h *Hand) Error() string {
+	return fmt.Sprintf("slot %s serves, and of its servers %s", h.Slot, h.Why)
+}
+
+// byHand reports whether somebody's hand is all that keeps a share from a part.
+func byHand(unfit error) bool {
+	_, ok := errors.AsType[*Hand](unfit)
+	return ok
+}
+
+// TakenOut refuses (Invalid, by a Hand) a share while servers of the slot that
+// serves alone are out of service by somebody's hand, each with its state
+// ("web2 is disabled"): the first share would put them back. nil when there are
+// none. It comes after all other reasons against a share: it may be approved.
 func TakenOut(slot state.Slot, servers []string) error {
 	if len(servers) == 0 {
 		return nil
 	}
 	return &providers.Fault{
-		Kind: providers.Invalid, Err: fmt.Errorf("slot %s serves, and of its servers %s", slot, strings.Join(servers, ", ")),
-		Hint: fmt.Sprintf("a share would give all servers of slot %s one weight, and so put these back: bring them into service first, or take them out of the targets for as long", slot),
+		Kind: providers.Invalid, Err: &Hand{Slot: slot, Why: strings.Join(servers, ", ")},
+		Hint: fmt.Sprintf("a share would give all servers of slot %s one weight, and so put these back: bring them into service first, or leave them as they are and take them out of the targets for as long", slot),
 	}
 }
 

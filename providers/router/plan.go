@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -19,10 +20,11 @@ import (
 // members that a part has weights of, whatever state these are in; for all
 // where it has none that could take the traffic, so that its write says which
 // are missing. A part that is Unfit refuses any other share, and so does a
-// serving slot with a server that somebody took out: see takenOut. Of the
-// shares that the parts achieve it returns the one that is furthest off.
+// serving slot with a server that somebody took out, see takenOut, unless a
+// person has Approved that. Of the shares that the parts achieve it returns the
+// one that is furthest off.
 func PlanMembers(members []Member, slot state.Slot, share, tolerance float64, units Units, seen Reading) ([]state.PartWeights, float64, error) {
-	achieved, first := share, share > 0 && !taking(members, slot, seen)
+	achieved, first := share, share > 0 && !seen.Approved && !taking(members, slot, seen)
 	parts := make([]state.PartWeights, len(seen.Parts))
 	for i, p := range seen.Parts {
 		there, up := members, counted(members, slot, p)
@@ -30,11 +32,11 @@ func PlanMembers(members []Member, slot state.Slot, share, tolerance float64, un
 			there, up = present(members, p.Weights, slot.Other()), nil
 		}
 		weights, got, err := SolveMembers(there, up, slot, share, tolerance, units)
-		if out := takenOut(of(members, slot.Other()), p, weights, units); first && out != nil {
-			err = out
+		if first {
+			err = cmp.Or(takenOut(of(members, slot.Other()), p, written(members, up, p, slot, share, units)), err)
 		}
-		if p.Unfit != nil && share > 0 {
-			err = p.Unfit
+		if named := seen.Approved && byHand(p.Unfit); share > 0 && !named {
+			err = cmp.Or(p.Unfit, err)
 		}
 		if err != nil {
 			return nil, 0, &providers.Fault{Op: "plan on " + p.ID, Kind: providers.KindOf(err), Err: err, Hint: providers.HintOf(err)}
@@ -68,36 +70,53 @@ func taking(members []Member, slot state.Slot, seen Reading) bool {
 	})
 }
 
-// takenOut refuses (Invalid) to begin while the members of the slot that
-// serves have unlike weights: the first share would give them one, and so put
-// back what somebody took out. What manent writes is alike, but for a first
-// share that was cut off while it raised them from what they had before manent.
-func takenOut(serving []Member, p Part, want map[string]float64, units Units) error {
-	most, least, highest := 0.0, math.Inf(1), ""
+// written are the weights that a share of slot gives to a server of the other
+// one, however many of that are up: a share that was cut off may have been
+// planned when there were more of them, or fewer.
+func written(members []Member, up map[state.Slot]int, p Part, slot state.Slot, share float64, units Units) map[float64]bool {
+	ours := len(of(members, slot))
+	if up != nil {
+		ours = up[slot]
+	}
+	others := max(len(of(members, slot.Other())), up[slot.Other()], p.Servers[slot.Other()])
+	out := map[float64]bool{}
+	for n := 1; n <= others; n++ {
+		_, other, _ := nearest(ours, n, share, units)
+		out[float64(other)] = true
+	}
+	return out
+}
+
+// takenOut refuses (Invalid) to begin while a member of the slot that serves
+// has weight 0 beside others with weight, or the members have weights that are
+// neither all alike nor ours: the first share would give them one, and so put
+// back what somebody took out. Ours are what a first share writes to some of
+// them while the rest has still the one weight of before: it may have been cut
+// off then.
+func takenOut(serving []Member, p Part, ours map[float64]bool) error {
+	most, highest, out, before := 0.0, "", false, map[float64]bool{}
 	for _, m := range serving {
 		w, there := p.Weights[m.Name]
-		if there && w > most {
+		if w > most {
 			most, highest = w, m.Name
 		}
-		if there {
-			least = min(least, w)
+		if out = out || there && w == 0; w > 0 && !ours[w] {
+			before[w] = true
 		}
 	}
+	if len(before) <= 1 && !(out && most > 0) {
+		return nil
+	}
 	var less []string
-	begun := least > 0 && most == want[highest] && most != float64(full(units))
 	for _, m := range serving {
 		if w, there := p.Weights[m.Name]; there && w < most {
 			less = append(less, fmt.Sprintf("%s has weight %v", m.Name, w))
-			begun = begun && w == least
 		}
-	}
-	if len(less) == 0 || begun {
-		return nil
 	}
 	slot := serving[0].Slot
 	return &providers.Fault{
-		Kind: providers.Invalid, Err: fmt.Errorf("slot %s serves, and of its servers %s, %s has %v (0 is drained or disabled)", slot, strings.Join(less, ", "), highest, most),
-		Hint: fmt.Sprintf("the first share would give all servers of slot %s one weight, and so put these back: give them the weight of the others, or take them out of the targets for as long", slot),
+		Kind: providers.Invalid, Err: &Hand{Slot: slot, Why: fmt.Sprintf("%s, %s has %v (0 is drained or disabled)", strings.Join(less, ", "), highest, most)},
+		Hint: fmt.Sprintf("the first share would give all servers of slot %s one weight, and so put these back: give them the weight of the others; one that is to stay out needs weight 0 (drained, disabled), and has to leave the targets for as long", slot),
 	}
 }
 

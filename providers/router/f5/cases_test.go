@@ -338,7 +338,7 @@ func TestTakenOut(t *testing.T) {
 		r := w.router(t, nil)
 		change(w.Members[2])
 		seen := router.Reading{Parts: []router.Part{w.read(t, r)}}
-		_, _, err := r.Plan(state.SlotB, 25, 0.5, seen)
+		_, _, err := r.Plan(state.SlotB, 10, 0.5, seen)
 		refused(t, err, providers.Invalid, text, "put these back")
 		if _, _, err := r.Plan(state.SlotB, 0, 0.5, seen); err != nil {
 			t.Errorf("%s: a return: %v", text, err)

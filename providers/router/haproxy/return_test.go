@@ -300,7 +300,7 @@ func TestTakenOut(t *testing.T) {
 	r := w.router(t)
 	_, _, err := r.Plan(state.SlotB, 5, 0.5, read(t, r))
 	wantKind(t, err, providers.Invalid, "haproxy: plan on "+w.names[0]+": slot a serves, and of its servers web2 has weight 0, web1 has 100")
-	if hint := providers.HintOf(err); !strings.Contains(hint, "out of the targets") {
+	if hint := providers.HintOf(err); !strings.Contains(hint, "needs weight 0") {
 		t.Errorf("hint %q", hint)
 	}
 	plan(t, r, 0, read(t, r))
