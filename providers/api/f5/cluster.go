@@ -157,10 +157,15 @@ func (s *Session) Save(ctx context.Context) error {
 }
 
 // Keep makes what was changed outlast this device: it is sent to the group, if
-// one is named, and saved.
-func (s *Session) Keep(ctx context.Context, group string, save bool) error {
-	if group != "" {
-		if err := s.SyncTo(ctx, group); err != nil {
+// there is one, and saved. A device that was not the active one before sends
+// only what its peers had too: they may be ahead of it.
+func (s *Session) Keep(ctx context.Context, before Look, save bool) error {
+	switch {
+	case before.Group == "":
+	case before.Standby() != nil && before.Behind() != nil:
+		s.c.opts.Log("not sent to device group %s, whose members may have newer changes: %v", before.Group, before.Standby())
+	default:
+		if err := s.SyncTo(ctx, before.Group); err != nil {
 			return hinted(err, "this device has the change, its peers do not: see Device Management > Overview")
 		}
 	}
@@ -175,10 +180,14 @@ var bad = regexp.MustCompile(`(?i)\b[0-9a-f]{8}:\d|error|fail|cannot|invalid|den
 
 func (s *Session) command(ctx context.Context, path, op string, body map[string]string) error {
 	var answer struct {
+		Kind   string `json:"kind"`
 		Result string `json:"commandResult"`
 	}
 	if err := s.send(ctx, call{method: http.MethodPost, path: path, op: op, body: body, into: &answer}); err != nil {
 		return err
+	}
+	if answer.Kind == "" {
+		return s.c.http.Unexpected(op, "not that of a command")
 	}
 	said := strings.Join(strings.Fields(s.c.secrets.Clean(answer.Result)), " ")
 	if !bad.MatchString(said) {

@@ -15,7 +15,7 @@ func own(resp *httpx.Response) bool {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	return json.Unmarshal(resp.Body, &said) == nil && (said.Code != 0 || said.Message != "")
+	return json.Unmarshal(resp.Body, &said) == nil && said.Code != 0 && said.Message != ""
 }
 
 // notItsOwn is a refusal of something in front of the device: it says nothing
@@ -24,10 +24,12 @@ func notItsOwn(f providers.Fault) error {
 	f.Err = &foreignError{f.Err}
 	if f.Kind.Definite() {
 		f.Kind = providers.Unavailable
-		f.Hint = "the answer is not of iControl REST, which answers in JSON: is management_url the BIG-IP itself, and does no proxy or login page answer for it? Redirects are not followed"
+		f.Hint = foreignHint
 	}
 	return &f
 }
+
+const foreignHint = "the answer is not of iControl REST, which answers in JSON: is management_url the BIG-IP itself, and does no proxy or login page answer for it? Redirects are not followed"
 
 // foreignError marks what is not the interface's own answer.
 type foreignError struct{ error }

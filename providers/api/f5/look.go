@@ -3,6 +3,7 @@ package f5
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/manent/action/providers"
@@ -23,6 +24,7 @@ type Look struct {
 	Virtuals  []Virtual
 	Unlisted  error // why the virtual servers are not known
 	ReadOnly  error // why the user may not write
+	Untold    error // why it is not known which transactions are open
 }
 
 // Look reads a pool and, at the same time, the device's place in its cluster;
@@ -41,6 +43,7 @@ func (s *Session) Look(ctx context.Context, pool, group string, all bool) (Look,
 		asked.Go(func() { l.statuses, l.uncounted = s.Statuses(beside, pool) })
 		asked.Go(func() { l.Virtuals, l.Unlisted = s.Virtuals(beside, pool) })
 		asked.Go(func() { l.ReadOnly = s.Writable(beside, pool) })
+		asked.Go(func() { _, l.Untold = s.open(beside) })
 	}
 	found, err := s.Pool(ctx, pool)
 	if err != nil {
@@ -91,4 +94,22 @@ func (l Look) Uncounted() error {
 // out, the statistics alone say.
 func (l Look) Up(m Member) bool {
 	return m.Up() && l.statuses[m.Name].Enabled != "disabled-by-parent"
+}
+
+// Takes reports whether a member may get connections: it has weight, and
+// nothing says that it is out. What is being checked, or in a state that is not
+// known here, may.
+func (l Look) Takes(m Member) bool {
+	return m.Weight() > 0 && m.State != "down" && !m.ForcedDown() && l.statuses[m.Name].Enabled != "disabled-by-parent"
+}
+
+// Pinned says which virtual servers keep clients at their member.
+func (l Look) Pinned() []string {
+	var out []string
+	for _, vs := range l.Virtuals {
+		if len(vs.Persistence) > 0 {
+			out = append(out, fmt.Sprintf("virtual server %s has persistence %s", vs.FullPath, strings.Join(vs.Persistence, ", ")))
+		}
+	}
+	return out
 }

@@ -369,9 +369,15 @@ func (s *Session) Set(ctx context.Context, transaction int64, pool string, m Mem
 	if err := ch.check(); err != nil {
 		return s.c.fault(op, providers.Invalid, err)
 	}
+	var done struct {
+		Kind string `json:"kind"` // of the member, or of the command in a transaction
+	}
 	err := s.send(ctx, call{
-		method: http.MethodPatch, path: poolPath(pool) + "/members/" + tilde(m.FullPath), op: op, body: ch, transaction: transaction,
+		method: http.MethodPatch, path: poolPath(pool) + "/members/" + tilde(m.FullPath), op: op, body: ch, into: &done, transaction: transaction,
 	})
+	if err == nil && done.Kind == "" {
+		err = s.c.http.Unexpected(op, "neither a member nor a command")
+	}
 	return err
 }
 
@@ -379,13 +385,17 @@ func (s *Session) Set(ctx context.Context, transaction int64, pool string, m Mem
 const nobody = "manent.invalid:1"
 
 // Writable asks for a change of a member that is not there: a user that may
-// write is told so. It is an error if this one may not, or nobody can tell. An
-// operator, who may not change a ratio, may be told the same.
+// write is told so. It is an error if this one may not, or nobody can tell: what
+// says that it was done is not the device. An operator, who may not change a
+// ratio, may be told the same.
 func (s *Session) Writable(ctx context.Context, pool string) error {
 	partition, _, _ := strings.Cut(strings.TrimPrefix(pool, "/"), "/")
-	path := poolPath(pool) + "/members/" + tilde("/"+partition+"/"+nobody)
-	err := s.send(ctx, call{method: http.MethodPatch, path: path, op: "ask to write pool " + pool, body: Change{Ratio: 1}})
-	if k := providers.KindOf(err); err == nil || k == providers.NotFound || k == providers.Invalid || k == providers.Conflict {
+	path, op := poolPath(pool)+"/members/"+tilde("/"+partition+"/"+nobody), "ask to write pool "+pool
+	err := s.send(ctx, call{method: http.MethodPatch, path: path, op: op, body: Change{Ratio: 1}})
+	switch k := providers.KindOf(err); {
+	case err == nil:
+		return hinted(s.c.http.Unexpected(op, "a change of a member that is not there is done"), foreignHint)
+	case k == providers.NotFound || k == providers.Invalid || k == providers.Conflict:
 		return nil
 	}
 	return err

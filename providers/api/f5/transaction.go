@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -32,6 +34,8 @@ func (s *Session) Transact(ctx context.Context, add func(id int64) error) (id in
 		return 0, s.c.http.Unexpected("begin transaction", "no transId")
 	}
 	if err := add(t.ID); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
 		s.discard(ctx, t.ID)
 		return t.ID, err
 	}
@@ -41,11 +45,80 @@ func (s *Session) Transact(ctx context.Context, add func(id int64) error) (id in
 // discard takes a transaction away that will not be committed. Else the system
 // does so after 120 s.
 func (s *Session) discard(ctx context.Context, id int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
 	if err := s.send(ctx, call{method: http.MethodDelete, path: transactionPath(id), op: "discard transaction"}); err != nil {
 		s.c.opts.Log("%v; it ends by itself in 2 minutes", err)
 	}
+}
+
+// open are the transactions of all users that have not ended.
+func (s *Session) open(ctx context.Context) ([]transaction, error) {
+	var list struct {
+		Kind  string        `json:"kind"`
+		Items []transaction `json:"items"`
+	}
+	op := "list transactions"
+	err := s.send(ctx, call{method: http.MethodGet, path: "/mgmt/tm/transaction", op: op, into: &list})
+	if err == nil && list.Kind == "" {
+		err = s.c.http.Unexpected(op, "not a list")
+	}
+	var open []transaction
+	for _, t := range list.Items {
+		switch t.State {
+		case "COMPLETED", "FAILED", "UNKNOWN_FAILURE":
+			continue
+		}
+		if t.ID == 0 || t.State == "" {
+			err = s.c.http.Unexpected(op, fmt.Sprintf("transaction %d in state %q", t.ID, t.State))
+		}
+		open = append(open, t)
+	}
+	return open, err
+}
+
+// Unfinished says which transaction may still change a pool or its members, ""
+// for none: what is read of them before it ends is not what they stay. One that
+// is not committed yet and changes nothing but the members is taken away, so
+// that a commit on its way finds nothing; that it is gone the next call sees.
+// Any other one is let be: what becomes of one that is taken away while it is
+// carried out is not documented.
+func (s *Session) Unfinished(ctx context.Context, pool string) (left string, err error) {
+	open, err := s.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range open {
+		touches, wholly := s.touches(ctx, t, pool)
+		if wholly && t.State == "STARTED" {
+			s.discard(ctx, t.ID)
+		}
+		if touches {
+			left = fmt.Sprintf("transaction %d, in state %s, may still change pool %s", t.ID, t.State, pool)
+		}
+	}
+	return left, nil
+}
+
+// touches reports whether a transaction has a command for a pool or its
+// members, and whether all are for members. One of which that cannot be told
+// may have one.
+func (s *Session) touches(ctx context.Context, t transaction, pool string) (touches, wholly bool) {
+	var list struct {
+		Items []struct {
+			URI string `json:"uri"` // https://localhost/mgmt/tm/ltm/pool/~Common~shop/members/…
+		} `json:"items"`
+	}
+	err := s.send(ctx, call{method: http.MethodGet, path: transactionPath(t.ID) + "/commands", op: "list commands", into: &list})
+	if err != nil || len(list.Items) == 0 {
+		return err != nil || t.State != "STARTED", false
+	}
+	wholly = true
+	for _, command := range list.Items {
+		uri, _ := url.PathUnescape(command.URI)
+		_, rest, found := strings.Cut(uri, "/ltm/pool/"+strings.ReplaceAll(pool, "/", "~"))
+		touches = touches || uri == "" || found && (rest == "" || rest[0] == '/' || rest[0] == '?')
+		wholly = wholly && found && strings.HasPrefix(rest, "/members/")
+	}
+	return touches, wholly
 }
 
 func transactionPath(id int64) string { return fmt.Sprintf("/mgmt/tm/transaction/%d", id) }

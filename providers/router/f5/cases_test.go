@@ -138,6 +138,7 @@ func TestUnfit(t *testing.T) {
 			},
 			nil, providers.Invalid, "10.0.0.1:80 and web2:80 are both member web2:80", "targets",
 		},
+		"transactions unseen":    {func(w *world) { w.Forbid = "/mgmt/tm/transaction" }, nil, providers.Denied, "list transactions", "role manager"},
 		"virtual servers unseen": {func(w *world) { w.Forbid = "/mgmt/tm/ltm/virtual" }, nil, providers.Denied, "read virtual servers", "role manager"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,6 +294,9 @@ func TestUnits(t *testing.T) {
 			w.set(state.SlotB, 100)
 			tt.change(w.Members[4])
 			part := w.read(t, r)
+			if w := part.Weights["[2001:db8::5]:80"]; w != 100 && name != "disabled" || w != 0 && name == "disabled" {
+				t.Errorf("weight %v", w)
+			}
 			if part.Units[state.SlotA] != 3 || part.Units[state.SlotB] != tt.units || part.Shares[state.SlotB] != tt.share {
 				t.Errorf("units %v, shares %v, expected %d and %v", part.Units, part.Shares, tt.units, tt.share)
 			}
@@ -370,10 +374,10 @@ func (w *world) made() int { return w.Live() + w.Deleted }
 func TestFront(t *testing.T) {
 	for path, unreadable := range map[string]bool{
 		"/mgmt/shared/authn/login": true, "/mgmt/tm/ltm/pool/~Common~shop": true, "/mgmt/tm/cm/device": false,
-		"/mgmt/tm/ltm/pool/~Common~shop/members/stats": false, "/mgmt/tm/ltm/virtual": false,
+		"/mgmt/tm/ltm/pool/~Common~shop/members/stats": false, "/mgmt/tm/ltm/virtual": false, "/mgmt/tm/transaction": false,
 		"/mgmt/tm/ltm/pool/~Common~shop/members/~Common~manent.invalid:1": false,
 	} {
-		for _, status := range []int{302, 401, 404} {
+		for status, kind := range map[int]providers.Kind{200: providers.Unknown, 302: providers.Unavailable, 401: providers.Unavailable, 404: providers.Unavailable} {
 			w := newWorld(t)
 			w.set(state.SlotB, 100)
 			w.front(path, status)
@@ -383,7 +387,7 @@ func TestFront(t *testing.T) {
 			if !unreadable {
 				problem = part.Unfit
 			}
-			if (part.Err != nil) != unreadable || providers.KindOf(problem) != providers.Unavailable || !strings.Contains(providers.HintOf(problem), "login page") {
+			if (part.Err != nil) != unreadable || problem == nil || providers.KindOf(problem) != kind || status != 200 && !strings.Contains(providers.HintOf(problem), "login page") {
 				t.Errorf("%s with %d: %v, unfit %v", path, status, part.Err, part.Unfit)
 			}
 			if part.Err != nil {
@@ -414,9 +418,36 @@ func (w *world) front(path string, status int) {
 	})
 }
 
+// A page is no member that was changed.
+func TestChangeBehindPage(t *testing.T) {
+	w := newWorld(t)
+	w.set(state.SlotB, 100)
+	r := w.router(t, nil)
+	back, seen := w.plan(t, r, 0)
+	w.front("/mgmt/tm/ltm/pool/~Common~shop/members/~Common~10.0.0.4:80", http.StatusOK)
+	_, err := r.Write(t.Context(), candidateB, back, seen)
+	refused(t, err, providers.Unknown, "change member 10.0.0.4:80", "")
+}
+
 func TestForeign(t *testing.T) {
 	w := newWorld(t)
 	w.Members[5].Disabled = false
+	for name, tt := range map[string]struct {
+		change func(*f5test.Member)
+		takes  bool
+	}{
+		"down": {func(m *f5test.Member) { m.Monitor = "down" }, false}, "forced offline": {func(m *f5test.Member) { m.Forced = true }, false},
+		"node is disabled": {func(m *f5test.Member) { m.Parent = true }, false}, "no monitor": {func(m *f5test.Member) { m.Monitor = "unchecked" }, true},
+		"checking": {func(m *f5test.Member) { m.Monitor = "checking" }, true}, "new state": {func(m *f5test.Member) { m.Monitor = "resting" }, true},
+	} {
+		was := *w.Members[5]
+		tt.change(w.Members[5])
+		part := w.read(t, w.router(t, nil))
+		if (len(part.Foreign) > 0) != tt.takes || (part.Shares[state.SlotA] < 100) != tt.takes {
+			t.Errorf("%s: foreign %v, shares %v", name, part.Foreign, part.Shares)
+		}
+		*w.Members[5] = was
+	}
 	part := w.read(t, w.router(t, nil))
 	if !maps.Equal(part.Foreign, map[string]float64{"10.9.9.9:80": 100}) || part.Shares[state.SlotA] != 75 {
 		t.Errorf("foreign %v, shares %v", part.Foreign, part.Shares)

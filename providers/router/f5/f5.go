@@ -125,10 +125,17 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 
 // Settled implements router.Router: the active device has the weights, and
 // with sync_group its peers have the same configuration. A return does not wait
-// for the peers of an active device.
+// for the peers of an active device, but for a transaction that may still land.
 func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt state.Receipt) (bool, error) {
 	in := true
 	err := r.use(ctx, "prove", func(ctx context.Context, s *f5.Session) error {
+		var err error
+		if receipt[r.settings.part()] == returned { // before the pool is read, or one could land between
+			in, err = r.landed(ctx, s)
+		}
+		if err != nil || !in {
+			return err
+		}
 		seen, err := r.look(ctx, s, false)
 		if err != nil {
 			return err

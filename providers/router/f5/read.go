@@ -89,10 +89,10 @@ func (v view) report(part *router.Part) {
 		}
 	}
 	for _, m := range v.foreign {
-		if w := m.Weight(); w > 0 && !m.ForcedDown() {
-			part.Foreign[m.Name] = float64(w)
+		if v.Takes(m) {
+			part.Foreign[m.Name] = float64(m.Weight())
+			all = append(all, router.Server{ID: m.FullPath, Weight: m.Weight(), Up: true})
 		}
-		all = append(all, router.Server{ID: m.FullPath, Weight: m.Weight(), Up: v.Up(m)})
 	}
 	for i := range all {
 		if !v.Pool.ByRatio() {

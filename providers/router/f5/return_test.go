@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,5 +241,79 @@ func TestPlainPool(t *testing.T) {
 	part := w.read(t, w.router(t, nil))
 	if part.Err != nil || part.Unfit != nil || len(part.Weights) != 5 || !slices.Contains(w.Requests(), "GET /mgmt/tm/ltm/pool/~Common~shop/members") {
 		t.Errorf("got %+v", part)
+	}
+}
+
+// The commit of a share whose outcome was not told lands late: a return is not
+// complete before, and goes on after.
+func TestLateCommit(t *testing.T) {
+	w := newWorld(t)
+	r := w.router(t, nil)
+	want, seen := w.plan(t, r, 50)
+	w.Looks = 3
+	w.faulty.Next = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if !f5test.IsWrite(req) || !strings.Contains(req.URL.Path, "transaction") {
+			w.ServeHTTP(rw, req)
+			return
+		}
+		w.ServeHTTP(httptest.NewRecorder(), req)
+		http.Error(rw, "<html>gateway timeout</html>", http.StatusGatewayTimeout)
+	})
+	_, err := r.Write(t.Context(), candidateB, want, seen)
+	refused(t, err, providers.Unknown, "outcome was not told", "")
+	settled, looks := false, 0
+	for ; !settled && looks < 10; looks++ {
+		back, seen := w.plan(t, r, 0)
+		receipt, err := r.Write(t.Context(), candidateB, back, seen)
+		if err == nil {
+			settled, err = r.Settled(t.Context(), back, receipt)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.serve(50); !settled || w.Commits != 1 || got[state.SlotA] != 50 || !w.heard("in state VALIDATING, may still change pool /Common/shop") {
+		t.Errorf("settled %v after %d looks, %d commits, %v were served, said %q", settled, looks, w.Commits, got, w.said)
+	}
+}
+
+// Somebody's transaction keeps a return from being complete while it may change
+// the pool. What is only begun, and for members alone, is taken away.
+func TestTransactionsOfOthers(t *testing.T) {
+	pool, member := "/mgmt/tm/ltm/pool/~Common~shop", "/mgmt/tm/ltm/pool/~Common~shop/members/~Common~10.0.0.4:80"
+	for name, tt := range map[string]struct {
+		state       string
+		paths       []string
+		first, then bool // settled
+	}{
+		"none of the pool":      {"VALIDATING", []string{pool + "2/members/x", "/mgmt/tm/ltm/virtual/~Common~vs"}, true, true},
+		"the pool":              {"VALIDATING", []string{"/mgmt/tm/ltm/virtual/~Common~vs", pool + "?ver=17.1.0"}, false, false},
+		"a member":              {"COMPLETING", []string{member}, false, false},
+		"not told":              {"VALIDATING", nil, false, false},
+		"a new state":           {"RESTING", []string{member}, false, false},
+		"begun":                 {"STARTED", []string{member, member}, false, true},
+		"begun, and for others": {"STARTED", []string{member, pool + "2"}, false, false},
+		"begun, the pool":       {"STARTED", []string{pool}, false, false},
+		"begun, nothing in it":  {"STARTED", nil, true, true},
+		"ended":                 {"FAILED", []string{member}, true, true},
+	} {
+		w := newWorld(t)
+		w.Looks = 1000
+		w.Begun(tt.state, tt.paths...)
+		r := w.router(t, nil)
+		back, seen := w.plan(t, r, 0)
+		receipt, err := r.Write(t.Context(), candidateB, back, seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{tt.first, tt.then} {
+			if ok, err := r.Settled(t.Context(), back, receipt); ok != want || err != nil {
+				t.Errorf("%s: settled %v at look %d, %v", name, ok, i+1, err)
+			}
+		}
+		w.front("/mgmt/tm/transaction", http.StatusOK)
+		if ok, err := r.Settled(t.Context(), back, receipt); ok || providers.KindOf(err) != providers.Unknown {
+			t.Errorf("behind a page: settled %v, %v", ok, err)
+		}
 	}
 }

@@ -1,20 +1,14 @@
 package f5
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/f5"
 	"github.com/manent/action/providers/router"
-)
-
-var (
-	poolName  = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
-	plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
-	groupName = regexp.MustCompile(`^(/[A-Za-z0-9_.-]+/)?[A-Za-z0-9_.-]+$`)
 )
 
 func build(env providers.Env, s Settings) (router.Router, error) {
@@ -33,17 +27,10 @@ func build(env providers.Env, s Settings) (router.Router, error) {
 }
 
 func (s Settings) check() error {
-	switch {
-	case !poolName.MatchString(s.Pool):
-		return fmt.Errorf("pool %q, expected its name, or FOLDER/NAME, without the partition", s.Pool)
-	case !plainName.MatchString(s.Partition):
-		return fmt.Errorf("partition %q, expected its name such as Common", s.Partition)
-	case s.SyncGroup != "" && !groupName.MatchString(s.SyncGroup): // an argument of the device's command
-		return fmt.Errorf("sync_group %q, expected the name of a device group", s.SyncGroup)
-	case s.Credentials == "":
+	if s.Credentials == "" {
 		return errors.New("credentials_secret is empty")
 	}
-	return s.common().Check()
+	return cmp.Or(f5.CheckNames(s.Pool, s.Partition, s.SyncGroup), s.common().Check())
 }
 
 func (s Settings) common() router.API {

@@ -2,10 +2,12 @@ package f5
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/manent/action/providers"
+	"github.com/manent/action/providers/api/f5"
 	"github.com/manent/action/providers/router"
 )
 
@@ -13,7 +15,7 @@ import (
 // ratios do not count, clients stay where they are, the device does not deal
 // the traffic, or nobody can tell.
 func (r *Router) unfit(v view) error {
-	return cmp.Or(v.unfit(r.settings), v.Standby(), v.Behind(), r.unlike(v), v.Uncounted(), r.pins(v), v.ReadOnly)
+	return cmp.Or(v.unfit(r.settings), v.Standby(), v.Behind(), r.unlike(v), v.Uncounted(), r.pins(v), v.ReadOnly, v.Untold)
 }
 
 // unfit is what the pool itself shows.
@@ -47,20 +49,30 @@ func (r *Router) unlike(v view) error {
 
 // pins is about clients that stay where they are.
 func (r *Router) pins(v view) error {
-	for _, vs := range v.Virtuals {
-		profiles := strings.Join(vs.Persistence, ", ")
-		switch {
-		case profiles == "":
-		case r.settings.PinnedFor == 0:
+	for _, found := range v.Pinned() {
+		if r.settings.PinnedFor == 0 {
 			return &providers.Fault{
-				Kind: providers.Invalid, Err: fmt.Errorf("virtual server %s has persistence %s, which keeps clients at their member whatever the ratios", vs.FullPath, profiles),
+				Kind: providers.Invalid, Err: fmt.Errorf("%s, which keeps clients at their member whatever the ratios", found),
 				Hint: "set pinned_for to the profile's timeout, or take the profile off the virtual server",
 			}
-		default:
-			r.log.Once("virtual server %s has persistence %s: shares are those of new clients, and a client stays at a disabled member", vs.FullPath, profiles)
 		}
+		r.log.Once("%s: shares are those of new clients, and a client stays at a disabled member", found)
 	}
 	return v.Unlisted
+}
+
+// landed reports whether no transaction is left that may still give the
+// candidate a share. A user who may not ask is let go on.
+func (r *Router) landed(ctx context.Context, s *f5.Session) (bool, error) {
+	left, err := s.Unfinished(ctx, r.settings.part())
+	switch {
+	case err != nil && providers.KindOf(err).Definite():
+		r.log.Once("whether a transaction may still give the candidate a share: %v", err)
+		return true, nil
+	case left != "":
+		r.log.Once("the return is complete when it has ended: %s", left)
+	}
+	return left == "", err
 }
 
 // inForce says whether weights that the device has are in force. The weights

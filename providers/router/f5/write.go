@@ -126,16 +126,10 @@ func (j job) allowed(v view) error {
 	return cmp.Or(v.unfit(j.settings), v.Standby())
 }
 
-// keep sends what was written to the group and saves it. A device that is not
-// the active one sends only what its peers had before: they may be ahead of it.
-// The traffic of a return is back without either.
+// keep has what was written outlast the device. The traffic of a return is back
+// without.
 func (j job) keep(ctx context.Context, s *f5.Session, before view) error {
-	group := before.Group
-	if group != "" && before.Standby() != nil && before.Behind() != nil {
-		j.log.Once("not sent to device group %s, whose members may have newer changes: %v", group, before.Standby())
-		group = ""
-	}
-	err := s.Keep(ctx, group, j.settings.Save)
+	err := s.Keep(ctx, before.Look, j.settings.Save)
 	if err != nil && j.back {
 		j.log.Once("all traffic is back on this device, but: %v", err)
 		return nil

@@ -118,9 +118,9 @@ func (b *BigIP) patch(r request, name string) answer {
 		apply()
 		b.Changes++
 		b.changed()
-		return ok(map[string]any{"name": b.Members[at].Name})
+		return ok(map[string]any{"kind": "tm:ltm:pool:members:membersstate", "name": b.Members[at].Name})
 	}
-	return b.queue(id, apply)
+	return b.queue(id, r.URL.Path, apply)
 }
 
 // forbidden is for a user that may only read.

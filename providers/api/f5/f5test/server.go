@@ -194,7 +194,7 @@ func (b *BigIP) route(r request) answer {
 	pool := "/mgmt/tm/ltm/pool/" + strings.ReplaceAll(b.Pool, "/", "~")
 	path := r.URL.Path
 	member, isMember := strings.CutPrefix(path, pool+"/members/")
-	id, isTransaction := strings.CutPrefix(path, "/mgmt/tm/transaction/")
+	id, isTransaction := strings.CutPrefix(path, "/mgmt/tm/transaction")
 	switch {
 	case r.Method == http.MethodGet && path == pool:
 		return b.pool(r)
@@ -206,10 +206,8 @@ func (b *BigIP) route(r request) answer {
 		return b.patch(r, member)
 	case r.Method == http.MethodGet && path == "/mgmt/tm/ltm/virtual":
 		return ok(map[string]any{"kind": "tm:ltm:virtual:virtualcollectionstate", "items": b.Virtuals})
-	case r.Method == http.MethodPost && path == "/mgmt/tm/transaction":
-		return b.begin(r)
 	case isTransaction:
-		return b.transaction(r, id)
+		return b.transaction(r, strings.TrimPrefix(id, "/"))
 	case strings.HasPrefix(path, "/mgmt/tm/cm") || path == "/mgmt/tm/sys/config":
 		return b.cluster(r)
 	case strings.HasPrefix(path, "/mgmt/tm/ltm/pool/") && (r.Method == http.MethodGet || strings.HasSuffix(path, ".invalid:1")):

@@ -4,21 +4,52 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // transaction is a list of commands that is carried out as a whole.
 type transaction struct {
 	state, reason string
 	commands      []func()
+	uris          []string
 	looks         int
+}
+
+// Begun is a transaction of somebody, in a state and with a command for each
+// path, which are carried out to no effect.
+func (b *BigIP) Begun(state string, paths ...string) {
+	b.next++
+	b.open[b.next] = &transaction{state: state, uris: paths, looks: b.Looks}
+}
+
+// transactions lists all, which is a look at each.
+func (b *BigIP) transactions() answer {
+	items := []any{}
+	for id := range b.open {
+		b.look(b.open[id])
+		items = append(items, b.show(id).body)
+	}
+	return ok(map[string]any{"kind": "tm:transactioncollectionstate", "items": items})
+}
+
+func (b *BigIP) look(t *transaction) {
+	if t.looks--; t.looks < 0 && t.state == "VALIDATING" {
+		b.end(t)
+	}
+}
+
+// list is what a transaction is made of.
+func (t *transaction) list() answer {
+	items := []any{}
+	for i, path := range t.uris {
+		items = append(items, map[string]any{"method": "PATCH", "uri": "https://localhost" + path, "commandId": i + 1, "kind": "tm:transaction:commandsstate"})
+	}
+	return ok(map[string]any{"kind": "tm:transaction:commandscollectionstate", "items": items})
 }
 
 func (b *BigIP) begin(r request) answer {
 	if string(r.body) != "{}" {
 		b.t.Errorf("POST of a transaction with %q, expected {}", r.body)
-	}
-	if r.Header.Get("X-F5-REST-Coordination-Id") != "" {
-		b.t.Error("a transaction within a transaction")
 	}
 	b.next++
 	b.open[b.next] = &transaction{state: "STARTED"}
@@ -35,27 +66,37 @@ func (b *BigIP) show(id int64) answer {
 }
 
 // queue adds a command to a transaction that is still there.
-func (b *BigIP) queue(text string, apply func()) answer {
+func (b *BigIP) queue(text, path string, apply func()) answer {
 	id, err := strconv.ParseInt(text, 10, 64)
 	t := b.open[id]
 	if err != nil || t == nil || t.state != "STARTED" {
 		return refuse(http.StatusNotFound, "Transaction %s was not found", text)
 	}
-	t.commands = append(t.commands, apply)
-	return ok(map[string]any{"method": "PATCH", "commandId": len(t.commands)})
+	t.commands, t.uris = append(t.commands, apply), append(t.uris, path)
+	return ok(map[string]any{"method": "PATCH", "commandId": len(t.commands), "kind": "tm:transaction:commandsstate"})
 }
 
 func (b *BigIP) transaction(r request, text string) answer {
 	if r.Header.Get("X-F5-REST-Coordination-Id") != "" {
 		b.t.Error("a call about a transaction was added to it")
 	}
+	switch {
+	case text == "" && r.Method == http.MethodPost:
+		return b.begin(r)
+	case text == "" && r.Method == http.MethodGet:
+		return b.transactions()
+	}
 	if b.Expire && r.Method == http.MethodPatch {
 		clear(b.open)
 	}
+	text, commands := strings.CutSuffix(text, "/commands")
 	id, err := strconv.ParseInt(text, 10, 64)
 	t := b.open[id]
 	if err != nil || t == nil {
 		return refuse(http.StatusNotFound, "Transaction %s was not found", text)
+	}
+	if commands && r.Method == http.MethodGet {
+		return t.list()
 	}
 	switch r.Method {
 	case http.MethodGet:
@@ -63,11 +104,12 @@ func (b *BigIP) transaction(r request, text string) answer {
 			b.end(t)
 			return refuse(http.StatusNotFound, "Transaction %s was not found", text)
 		}
-		if t.looks--; t.looks < 0 && t.state == "VALIDATING" {
-			b.end(t)
-		}
+		b.look(t)
 		return b.show(id)
 	case http.MethodDelete:
+		if t.state != "STARTED" {
+			b.t.Errorf("a transaction is taken away that is %s", t.state)
+		}
 		delete(b.open, id)
 		return ok(nil)
 	case http.MethodPatch:
