@@ -3,6 +3,7 @@ package nginxplus
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -82,6 +83,12 @@ func belongs(s Server, all []Server, name string) bool {
 		}
 	}
 	return s.Parent != "" && slices.ContainsFunc(all, func(p Server) bool { return p.ID == s.Parent && withPort(p.Address) == name })
+}
+
+// isAddress is false for a domain name.
+func isAddress(server string) bool {
+	_, err := netip.ParseAddrPort(withPort(server))
+	return err == nil || strings.HasPrefix(server, "unix:")
 }
 
 // withPort adds the port that NGINX takes where none is written.

@@ -108,8 +108,9 @@ func (c *Client) look(ctx context.Context, version int) (servers []Server, unsee
 	return servers, unseen, err
 }
 
-// join adds to each entry what its peer says of it. A reload between the two
-// answers may have given an id to another server.
+// join adds to each entry what its peer says of it, peers being nil where
+// nothing is known. A reload between the two answers may have given an id to
+// another server; a domain name without an address has no peer.
 func (c *Client) join(op string, entries []configured, peers []peer) ([]Server, error) {
 	out := make([]Server, len(entries))
 	for i, e := range entries {
@@ -122,7 +123,9 @@ func (c *Client) join(op string, entries []configured, peers []peer) ([]Server, 
 		}
 		j := slices.IndexFunc(peers, func(p peer) bool { return p.ID == e.ID && p.Server == e.Server })
 		if j >= 0 {
-			out[i].Live, out[i].Up, out[i].Name = true, peers[j].up(), peers[j].Name
+			out[i].Live, out[i].Up, out[i].Idle, out[i].Name = true, peers[j].up(), peers[j].idle(), peers[j].Name
+		} else if peers != nil {
+			out[i].Idle = !isAddress(e.Server)
 		}
 	}
 	return out, nil
@@ -152,12 +155,16 @@ func (c *Client) Set(ctx context.Context, s Server, units int) error {
 	if err := c.send(ctx, call{c.version, http.MethodPatch, "/servers/" + url.PathEscape(s.ID), op, body, &now}); err != nil {
 		return err
 	}
-	if now.Server != s.Address {
+	switch now.Server {
+	case s.Address:
+		return nil
+	case "":
+		return c.http.Unexpected(op, "no server")
+	default:
 		return &providers.Fault{Provider: c.provider, Op: op, Kind: providers.Conflict,
 			Err:  fmt.Errorf("id %s is server %q now, which was changed instead: NGINX was reloaded meanwhile", s.ID, now.Server),
 			Hint: "compare the upstream's weights with those of its configuration"}
 	}
-	return nil
 }
 
 // nobody is the id of no server: NGINX counts from 0.
@@ -165,15 +172,21 @@ const nobody = 1 << 30
 
 // Writable asks for a change of a server that is not there: what answers that
 // there is no such server would have changed one. It is an error if the API is
-// read-only, the credentials are not for writing, or nobody can tell; any other
-// refusal by the API says nothing, and is none.
+// read-only, the credentials are not for writing, or nobody can tell: what says
+// that it was done is not the API. Any other refusal by the API says nothing,
+// and is none.
 func (c *Client) Writable(ctx context.Context) error {
 	if err := c.negotiate(ctx); err != nil {
 		return err
 	}
-	drain := true
-	err := c.send(ctx, call{c.version, http.MethodPatch, "/servers/" + strconv.Itoa(nobody), "ask to write upstream " + c.where, change{Drain: &drain}, nil})
-	if k := providers.KindOf(err); err == nil || k == providers.NotFound || k == providers.Invalid || k == providers.Conflict {
+	drain, op := true, "ask to write upstream "+c.where
+	err := c.send(ctx, call{c.version, http.MethodPatch, "/servers/" + strconv.Itoa(nobody), op, change{Drain: &drain}, nil})
+	switch k := providers.KindOf(err); {
+	case err == nil:
+		return &providers.Fault{Provider: c.provider, Op: op, Kind: providers.Unknown,
+			Err:  errors.New("unexpected answer: a change of a server that is not there is done"),
+			Hint: "the answer is not of NGINX's API: " + locationHint}
+	case k == providers.NotFound || k == providers.Invalid || k == providers.Conflict:
 		return nil
 	}
 	return err

@@ -173,6 +173,25 @@ func TestNotItsOwn(t *testing.T) {
 	}
 }
 
+// What says that a change is done, and shows no server or changes one that is
+// not there, is not the API.
+func TestPageOfSuccess(t *testing.T) {
+	for _, body := range []string{"<html>log in</html>", `{"server":""}`, "{}", ""} {
+		c := client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer := "[9]"
+			if r.Method == http.MethodPatch {
+				answer = body
+			}
+			_, _ = fmt.Fprint(w, answer)
+		}))
+		for what, err := range map[string]error{"the question": c.Writable(t.Context()), "a write": c.Set(t.Context(), api.Server{ID: "1", Address: "x:80"}, 1)} {
+			if err == nil || providers.KindOf(err) != providers.Unknown {
+				t.Errorf("%s, answered %q: %v of kind %v", what, body, err, providers.KindOf(err))
+			}
+		}
+	}
+}
+
 func TestMatch(t *testing.T) {
 	s := func(id, address string) api.Server { return api.Server{ID: id, Address: address, Weight: 1} }
 	static, child, holder, backup := s("2", "10.0.0.2:80"), s("3", "10.0.0.3:8080"), s("4", "green.internal:8080"), s("5", "10.0.0.5:80")

@@ -19,6 +19,7 @@ type Server struct {
 	Backup  bool   // gets requests only while all others are unavailable
 	Live    bool   // has a state: an entry that only holds a domain name has none
 	Up      bool   // would get requests if it neither drained nor was marked down
+	Idle    bool   // its state is one of those that get no requests; false for one that is not known
 }
 
 // Units are the weight, 0 while the server drains.
@@ -28,6 +29,10 @@ func (s Server) Units() int {
 	}
 	return s.Weight
 }
+
+// Takes reports whether the server may get requests: it has weight, and nothing
+// says that it is out.
+func (s Server) Takes() bool { return !s.Down && !s.Idle && s.Units() > 0 }
 
 // Out says how somebody took the server out of service, "" for not at all.
 func (s Server) Out() string {
@@ -92,6 +97,15 @@ func (p peer) up() bool {
 		return true
 	case "draining":
 		return p.Checks.LastPassed == nil || *p.Checks.LastPassed
+	}
+	return false
+}
+
+// idle reports whether a peer gets no requests.
+func (p peer) idle() bool {
+	switch p.State {
+	case "down", "unavail", "checking", "unhealthy":
+		return true
 	}
 	return false
 }

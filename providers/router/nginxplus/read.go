@@ -144,11 +144,11 @@ func (v view) has(want map[string]float64) bool {
 	return !v.lacks(want) && !slices.ContainsFunc(v.ours, func(e entry) bool { return float64(e.Units()) != want[e.member] })
 }
 
-// foreign is the weight of servers that are no target's and get requests.
+// foreign is the weight of servers that are no target's and may get requests.
 func (v view) foreign() map[string]float64 {
 	out := map[string]float64{}
 	for _, s := range v.others {
-		if !s.Down && s.Units() > 0 {
+		if s.Takes() {
 			out[s.Address] += float64(s.Units())
 		}
 	}
@@ -172,7 +172,7 @@ func (v view) part(id string) router.Part {
 		}
 	}
 	for _, s := range v.others {
-		all = append(all, router.Server{ID: s.ID, Up: v.up(s), Weight: s.Units()})
+		all = append(all, router.Server{ID: s.ID, Up: s.Takes(), Weight: s.Units()})
 	}
 	for slot := range p.Units {
 		p.Shares[slot] = router.ShareOf(all, slot)

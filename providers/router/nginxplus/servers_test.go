@@ -33,6 +33,11 @@ func TestServersDown(t *testing.T) {
 			if diff := cmp.Diff(map[state.Slot]int{"a": 1, "b": 2}, read(t, w.router(t)).Parts[0].Units); diff != "" {
 				t.Errorf("units (-want +got):\n%s", diff)
 			}
+			w.nginx[0].Edit("10.0.2.3:8080", func(s *nginxplustest.Server) { s.Drain, s.Weight = false, 7 })
+			if got := read(t, w.router(t)).Parts[0].Weights; got["10.0.2.3:8080"] != 7 || got["10.0.2.1:8080"] != 0 {
+				t.Errorf("weights %v, want that of a server that is down, and 0 of one that drains", got)
+			}
+			w.nginx[0].Edit("10.0.2.3:8080", func(s *nginxplustest.Server) { s.Drain = true })
 			w.move(t, 20)
 			w.nginx[0].Edit("10.0.2.3:8080", func(s *nginxplustest.Server) { s.State, s.Down = "", false })
 			for i, p := range read(t, w.router(t)).Parts {
@@ -78,6 +83,23 @@ func TestForeign(t *testing.T) {
 	}
 	if p := read(t, w.router(t)).Parts[1]; len(p.Foreign) != 0 {
 		t.Errorf("foreign %v at the other instance: backups, and what drains or is down, get nothing", p.Foreign)
+	}
+	for text, takes := range map[string]bool{"unavail": false, "checking": false, "unhealthy": false, "down": false, "resting": true, "a name without an address": false} {
+		w.nginx[0].Edit("10.0.9.2:8080", func(s *nginxplustest.Server) { s.State = text })
+		if strings.Contains(text, "name") {
+			w.nginx[0].Edit("10.0.9.2:8080", func(s *nginxplustest.Server) { s.Address, s.Only = "gone.example.com:8080", true })
+		}
+		p := read(t, w.router(t)).Parts[0]
+		if (len(p.Foreign) > 0) != takes || (p.Shares["a"] < 100) != takes {
+			t.Errorf("%s: shares %v, foreign %v", text, p.Shares, p.Foreign)
+		}
+		if strings.Contains(text, "name") {
+			w.nginx[0].Edit("gone.example.com:8080", func(s *nginxplustest.Server) { s.Address, s.Only = "10.0.9.2:8080", false })
+		}
+	}
+	w.unseen(http.NotFound)
+	if p := read(t, w.router(t)).Parts[0]; len(p.Foreign) != 1 || p.Shares["a"] != 50 {
+		t.Errorf("shares %v, foreign %v where no state can be seen", p.Shares, p.Foreign)
 	}
 }
 
