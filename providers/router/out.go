@@ -21,6 +21,20 @@ func Returns(members []Member, weights map[string]float64, slot state.Slot) bool
 	return slot != "" && !weighs(members, weights, slot)
 }
 
+// Sole returns the members of the slot that alone is to have weight, and the
+// others; false where none or both are.
+func Sole(members []Member, weights map[string]float64) (with, without []string, ok bool) {
+	a, b := weighs(members, weights, state.SlotA), weighs(members, weights, state.SlotB)
+	for _, m := range members {
+		if (m.Slot == state.SlotA) == a {
+			with = append(with, m.Name)
+		} else {
+			without = append(without, m.Name)
+		}
+	}
+	return with, without, a != b
+}
+
 func weighs(members []Member, weights map[string]float64, slot state.Slot) bool {
 	for _, m := range members {
 		if m.Slot == slot && weights[m.Name] > 0 {
@@ -45,17 +59,12 @@ func Alone(servers []Server) state.Slot {
 	return state.SlotB
 }
 
-// Hand says what of the slot that serves somebody set by hand, so that a share
-// would undo it. A Planner goes on where a person has Approved that.
-type Hand struct {
-	Slot state.Slot
-	Why  string // "web2 is disabled"
-}
+// Hand is that somebody set something of the slot that serves by hand, which a
+// share would undo. A Planner goes on where a person has Approved that.
+type Hand struct{ Text string }
 
 // Error implements error.
-func (h *Hand) Error() string {
-	return fmt.Sprintf("slot %s serves, and of its servers %s", h.Slot, h.Why)
-}
+func (h *Hand) Error() string { return h.Text }
 
 // byHand reports whether somebody's hand is all that keeps a share from a part.
 func byHand(unfit error) bool {
@@ -72,7 +81,7 @@ func TakenOut(slot state.Slot, servers []string) error {
 		return nil
 	}
 	return &providers.Fault{
-		Kind: providers.Invalid, Err: &Hand{Slot: slot, Why: strings.Join(servers, ", ")},
+		Kind: providers.Invalid, Err: &Hand{fmt.Sprintf("slot %s serves, and of its servers %s", slot, strings.Join(servers, ", "))},
 		Hint: fmt.Sprintf("a share would give all servers of slot %s one weight, and so put these back: bring them into service first, or leave them as they are and take them out of the targets for as long", slot),
 	}
 }

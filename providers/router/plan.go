@@ -115,7 +115,7 @@ func takenOut(serving []Member, p Part, ours map[float64]bool) error {
 	}
 	slot := serving[0].Slot
 	return &providers.Fault{
-		Kind: providers.Invalid, Err: &Hand{Slot: slot, Why: fmt.Sprintf("%s, %s has %v (0 is drained or disabled)", strings.Join(less, ", "), highest, most)},
+		Kind: providers.Invalid, Err: &Hand{fmt.Sprintf("slot %s serves, and of its servers %s, %s has %v (0 is drained or disabled)", slot, strings.Join(less, ", "), highest, most)},
 		Hint: fmt.Sprintf("the first share would give all servers of slot %s one weight, and so put these back: give them the weight of the others; one that is to stay out needs weight 0 (drained, disabled), and has to leave the targets for as long", slot),
 	}
 }

@@ -55,7 +55,7 @@ func TestVersions(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			api, memory := haproxytest.InMemory(t, version, configuration)
 			ctx, c := login(t), connect(t, api.URL, version)
-			now, err := c.Configuration(ctx, 0)
+			now, err := c.Configuration(ctx, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func TestUnexpectedAnswers(t *testing.T) {
 		"no version":          {map[string]string{"version": "0"}, providers.Unknown, "version 0"},
 		"version is text":     {map[string]string{"version": `"x"`}, providers.Unknown, "JSON"},
 		"server has no name":  {map[string]string{"version": "4", "configuration/backends/shop/servers": `[{"weight":3}]`}, providers.Unknown, "a server without a name"},
-		"weight out of range": {map[string]string{"version": "4", "configuration/backends/shop/servers": `[{"name":"web1","weight":1000}]`}, providers.Unknown, "expected JSON"},
+		"weight out of range": {map[string]string{"version": "4", "configuration/backends/shop/servers": `[{"name":"web1","weight":1000}]`}, providers.Unknown, "server web1 has weight 1000"},
 		"statistics lack it":  {map[string]string{"version": "4", "configuration/backends/shop/servers": `[]`, "runtime/backends/shop/servers": "[" + server + "]", "native": `{"stats":[]}`}, providers.Unknown, "no statistics of server web1"},
 		"statistics have more": {map[string]string{"version": "4", "configuration/backends/shop/servers": `[]`, "runtime/backends/shop/servers": "[" + server + "]",
 			"native": `{"stats":[{"name":"web2","stats":{"weight":1}}]}`}, providers.Unknown, "server web2 is in the statistics"},
@@ -129,7 +129,7 @@ func TestUnexpectedAnswers(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			c := connect(t, server.URL, V3)
-			_, err := c.Configuration(login(t), 0)
+			_, err := c.Configuration(login(t), 0, []string{"web1"})
 			if err == nil {
 				_, err = c.Running(login(t))
 			}

@@ -19,8 +19,9 @@ type Seen struct {
 }
 
 // Look asks for everything at the same time, so that a slow API takes the time
-// of one call. Its error is that the configured weights cannot be known.
-func (i Instance) Look(ctx context.Context) (Seen, error) {
+// of one call. Its error is that the configured weights of members cannot be
+// known; those of other servers are in doubt at most.
+func (i Instance) Look(ctx context.Context, members []string) (Seen, error) {
 	var s Seen
 	var version int64
 	var list []Server
@@ -36,7 +37,10 @@ func (i Instance) Look(ctx context.Context) (Seen, error) {
 	if serversErr != nil {
 		return s, first(versionErr, serversErr) // which of them knows what the API speaks
 	}
-	if backendErr != nil && lacksWeight(list) {
+	if err := senseless(list, members); err != nil {
+		return s, err
+	}
+	if backendErr != nil && lacksWeight(list, members) {
 		return s, backendErr
 	}
 	s.Configuration = s.backend.configuration(list)
@@ -44,8 +48,16 @@ func (i Instance) Look(ctx context.Context) (Seen, error) {
 	if s.backend.Balance != nil {
 		s.algorithm, algorithmErr = s.backend.Balance.Algorithm, nil
 	}
-	s.doubt = first(versionErr, backendErr, rulesErr, algorithmErr)
+	s.doubt = first(versionErr, backendErr, rulesErr, algorithmErr, senseless(list, names(list)))
 	return s, nil
+}
+
+func names(list []Server) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = s.Name
+	}
+	return out
 }
 
 // together does all of it at the same time.

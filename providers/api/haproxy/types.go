@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+
+	"github.com/manent/action/providers"
 )
 
 // Backend is what is read of a backend.
@@ -47,7 +49,9 @@ type Server struct {
 	Backup     bool
 	AgentCheck bool
 	SlowStart  bool
-	fields     map[string]json.RawMessage
+
+	senseless error // a weight that is none; Weight is nil then
+	fields    map[string]json.RawMessage
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -64,7 +68,11 @@ func (s *Server) UnmarshalJSON(data []byte) error {
 	}
 	*s = Server{Name: known.Name, Weight: known.Weight}
 	if s.Weight != nil && (*s.Weight < 0 || *s.Weight > 256) {
-		return fmt.Errorf("server %s has weight %d", s.Name, *s.Weight)
+		s.senseless = &providers.Fault{
+			Kind: providers.Unknown, Err: fmt.Errorf("server %s has weight %d, expected 0 to 256", s.Name, *s.Weight),
+			Hint: "see what answers at dataplane_urls",
+		}
+		s.Weight = nil
 	}
 	s.Backup, s.AgentCheck, s.SlowStart = known.Backup == "enabled", known.AgentCheck == "enabled", known.SlowStart > 0
 	return json.Unmarshal(data, &s.fields)

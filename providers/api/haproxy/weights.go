@@ -19,24 +19,27 @@ type Configuration struct {
 }
 
 // Configuration reads the servers and their weights, on top of a version that
-// was read before, 0 to read it.
-func (c *Client) Configuration(ctx context.Context, version int64) (Configuration, error) {
+// was read before, 0 to read it. Only of members the weight has to be known.
+func (c *Client) Configuration(ctx context.Context, version int64, members []string) (Configuration, error) {
 	if version == 0 {
 		var err error
 		if version, err = c.Version(ctx); err != nil {
 			return Configuration{}, err
 		}
 	}
-	out, err := c.Configured(ctx)
+	out, err := c.Configured(ctx, members)
 	out.Version = version
 	return out, err
 }
 
 // Configured is a Configuration without its version, enough to compare with.
-func (c *Client) Configured(ctx context.Context) (Configuration, error) {
+func (c *Client) Configured(ctx context.Context, members []string) (Configuration, error) {
 	list, err := c.Servers(ctx)
+	if err == nil {
+		err = senseless(list, members)
+	}
 	var b Backend
-	if err == nil && lacksWeight(list) {
+	if err == nil && lacksWeight(list, members) {
 		b, err = c.Backend(ctx)
 	}
 	if err != nil {
@@ -45,8 +48,18 @@ func (c *Client) Configured(ctx context.Context) (Configuration, error) {
 	return b.configuration(list), nil
 }
 
-func lacksWeight(list []Server) bool {
-	return slices.ContainsFunc(list, func(s Server) bool { return s.Weight == nil })
+func lacksWeight(list []Server, of []string) bool {
+	return slices.ContainsFunc(list, func(s Server) bool { return s.Weight == nil && slices.Contains(of, s.Name) })
+}
+
+// senseless returns the first of these servers with a weight that is none.
+func senseless(list []Server, of []string) error {
+	for _, s := range list {
+		if s.senseless != nil && slices.Contains(of, s.Name) {
+			return s.senseless
+		}
+	}
+	return nil
 }
 
 // configuration: where a server has no weight of its own, that of the
@@ -111,6 +124,9 @@ func (c *Client) await(ctx context.Context, id string) error {
 	}
 }
 
+// ErrRefused is that a reload failed.
+var ErrRefused = errors.New("HAProxy refused the configuration")
+
 // Reloaded reports whether a reload is over: a failed one is Invalid, one that
 // nobody remembers is over.
 func (c *Client) Reloaded(ctx context.Context, id string) (bool, error) {
@@ -123,7 +139,7 @@ func (c *Client) Reloaded(ctx context.Context, id string) (bool, error) {
 	case r.Status == Failed:
 		return false, &providers.Fault{
 			Op: "reload " + id, Kind: providers.Invalid,
-			Err:  errors.New("HAProxy refused the configuration, and the Data Plane API put the last good one back: " + strings.Join(strings.Fields(r.Response), " ")),
+			Err:  fmt.Errorf("%w, and the Data Plane API put the last good one back: %s", ErrRefused, strings.Join(strings.Fields(r.Response), " ")),
 			Hint: "correct the configuration on the instance, then go on",
 		}
 	}
@@ -156,19 +172,45 @@ func (c Configuration) InForce(names []string, running map[string]Running) strin
 	return ""
 }
 
+// Alone returns why servers do not have all that members may get, while others
+// are to have nothing, "" if it is so: none of the others runs with weight, and
+// one of them does. Nothing else counts: neither how much that is, which an
+// agent or slowstart may have a say in, nor a server that gets nothing.
+func Alone(servers, others []string, running map[string]Running) string {
+	for _, name := range others {
+		r, runs := running[name]
+		switch {
+		case runs && r.User != nil && *r.User > 0:
+			return fmt.Sprintf("server %s is to have weight 0, HAProxy runs it with %d", name, *r.User)
+		case runs && r.Up() && r.Weight > 0:
+			return fmt.Sprintf("server %s is to have weight 0, HAProxy gives it traffic by %d", name, r.Weight)
+		}
+	}
+	if slices.ContainsFunc(servers, func(name string) bool { r, runs := running[name]; return runs && r.Weighs() }) {
+		return ""
+	}
+	return fmt.Sprintf("HAProxy runs none of the servers %s with weight", strings.Join(servers, ", "))
+}
+
+// Weighs says whether a server has weight, be it up or not.
+func (r Running) Weighs() bool {
+	return (r.User == nil || *r.User > 0) && (!r.Up() || r.Weight > 0)
+}
+
 // SetAtRunTime are the weights that servers run with although others are
 // configured, and neither an agent nor slowstart can be why: somebody set them
-// at the stats socket, or HAProxy has yet to load its file.
+// at the stats socket, or HAProxy has yet to load its file. What an agent says
+// is the weight set, too (seen with HAProxy 2.6).
 func (c Configuration) SetAtRunTime(names []string, running map[string]Running) map[string]int {
 	out := map[string]int{}
 	for _, name := range names {
 		s, configured := c.Servers[name]
 		r, runs := running[name]
 		switch {
-		case !configured || !runs:
+		case !configured || !runs || s.AgentCheck:
 		case r.User != nil && *r.User != c.Weights[name]:
 			out[name] = *r.User
-		case r.User == nil && r.Up() && r.Weight != c.Weights[name] && !s.AgentCheck && !s.SlowStart:
+		case r.User == nil && r.Up() && r.Weight != c.Weights[name] && !s.SlowStart:
 			out[name] = r.Weight
 		}
 	}

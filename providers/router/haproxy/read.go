@@ -2,6 +2,7 @@ package haproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -33,7 +34,7 @@ func (r *Router) ours(c haproxy.Configuration) map[string]float64 {
 // is an error; what else keeps it from being used is in Unfit.
 func (i instance) read(ctx context.Context) (router.Part, error) {
 	part := router.Part{PartWeights: state.PartWeights{ID: i.ID}}
-	s, err := i.Look(ctx)
+	s, err := i.Look(ctx, i.names())
 	if err != nil {
 		return part, err
 	}
@@ -41,16 +42,35 @@ func (i instance) read(ctx context.Context) (router.Part, error) {
 	if s.Version > 0 {
 		part.Revision = fmt.Sprint(s.Version)
 	}
-	part.Pending = s.Running == nil || s.InForce(i.names(), s.Running) != ""
 	i.share(&part, s.Configuration, s.Running)
-	i.byHand(&part, s)
+	set := s.SetAtRunTime(i.names(), s.Running)
+	part.Pending = s.Running == nil || i.inForce(part.Weights, s.Configuration, s.Running) != ""
+	i.byHand(&part, set)
 	return part, nil
+}
+
+// inForce returns why these weights are not those that HAProxy runs with, "" if
+// they are. All of them count in a split. Where one slot is to have everything,
+// as after a return, what counts is that it has, and that nobody set another
+// weight of its servers by hand: neither an agent's say nor a server that gets
+// nothing keeps a return.
+func (i instance) inForce(want map[string]float64, c haproxy.Configuration, running map[string]haproxy.Running) string {
+	with, without, ok := router.Sole(i.members, want)
+	if !ok {
+		return c.InForce(i.names(), running)
+	}
+	set := c.SetAtRunTime(with, running)
+	for _, name := range with {
+		if w, ok := set[name]; ok {
+			return fmt.Sprintf("server %s has weight %d, HAProxy runs it with %d", name, c.Weights[name], w)
+		}
+	}
+	return haproxy.Alone(with, without, running)
 }
 
 // byHand names the weights that somebody set at run time. Where that is within
 // the slot which has all the configured weight, a first share would undo it.
-func (i instance) byHand(part *router.Part, s haproxy.Seen) {
-	set := s.SetAtRunTime(i.names(), s.Running)
+func (i instance) byHand(part *router.Part, set map[string]int) {
 	if len(set) == 0 {
 		return
 	}
@@ -66,8 +86,8 @@ func (i instance) byHand(part *router.Part, s haproxy.Seen) {
 	part.By = "somebody at the stats socket, or a file not loaded yet: HAProxy runs " + strings.Join(said, ", ")
 	for slot := range inSlot {
 		if total[slot.Other()] == 0 && part.Unfit == nil {
-			part.Unfit = &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("slot %s serves, and was last changed by %s", slot, part.By),
-				Hint: "a first share would undo that: set the weights back, reload HAProxy, or take the servers out of the targets for as long"}
+			part.Unfit = &providers.Fault{Kind: providers.Invalid, Err: &router.Hand{Text: fmt.Sprintf("slot %s serves, and was last changed by %s", slot, part.By)},
+				Hint: "a first share would undo that: set the weights back, or reload HAProxy; a server that is to stay out needs weight 0 in its line too, and has to leave the targets for as long"}
 		}
 	}
 }
@@ -126,7 +146,7 @@ func (i instance) settled(ctx context.Context, want map[string]float64, reload s
 	problems := router.Each(3, func(k int) (err error) {
 		switch {
 		case k == 0:
-			c, err = i.Configured(ctx)
+			c, err = i.Configured(ctx, i.names())
 		case k == 1 && reload != "":
 			done, err = i.Reloaded(ctx, reload)
 		case k == 2:
@@ -137,15 +157,15 @@ func (i instance) settled(ctx context.Context, want map[string]float64, reload s
 	if problems[0] != nil || !router.Same(i.ours(c), want) {
 		return false, problems[0]
 	}
-	if problems[1] != nil || !done {
-		return false, problems[1]
-	}
 	if problems[2] != nil {
 		return false, problems[2]
 	}
-	why := c.InForce(i.names(), running)
+	why := i.inForce(want, c, running)
 	if why != "" {
 		i.log.Once("%s: not in force: %s; if that stays so, somebody set it at run time, an agent does, or slowstart has not ended", i.ID, why)
 	}
-	return why == "", nil
+	if why == "" && errors.Is(problems[1], haproxy.ErrRefused) { // of an earlier try: what is wanted is in force
+		return true, nil
+	}
+	return why == "" && done, problems[1]
 }

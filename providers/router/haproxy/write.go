@@ -45,7 +45,7 @@ func (j job) ID() string { return j.instance.ID }
 
 // Compare implements router.Job.
 func (j job) Compare(ctx context.Context) error {
-	now, err := j.Configured(ctx)
+	now, err := j.Configured(ctx, j.names())
 	if err == nil {
 		err = j.expected(now)
 	}
@@ -87,7 +87,7 @@ func (j job) write(ctx context.Context) (reload string, err error) {
 		if err != nil {
 			return reload, err
 		}
-		last, err := j.Apply(ctx, now, append(j.changes(now), j.again(now, running)...))
+		last, err := j.Apply(ctx, now, j.changes(now, running))
 		if last != "" {
 			reload = last
 		}
@@ -108,61 +108,67 @@ func (j job) version() int64 {
 	return v
 }
 
-// look reads the configuration and, for a return on an instance that runs with
-// something else, or may, what that is; nil where it cannot be seen.
+// look reads the configuration, and what HAProxy runs; nil where that cannot be
+// seen, which a write does not need.
 func (j job) look(ctx context.Context, version int64) (c haproxy.Configuration, running map[string]haproxy.Running, err error) {
 	problems := router.Each(2, func(k int) (err error) {
-		switch {
-		case k == 0:
-			c, err = j.Configuration(ctx, version)
-		case j.returns() && j.expect != nil && j.expect.Pending:
-			running, _ = j.Running(ctx) // a return does not need it
+		if k == 0 {
+			c, err = j.Configuration(ctx, version, j.names())
+		} else {
+			running, _ = j.Running(ctx)
 		}
 		return err
 	})
 	return c, running, problems[0]
 }
 
-// returns reports whether nothing is wanted for the candidate.
-func (j job) returns() bool {
-	return j.slot != "" && !slices.ContainsFunc(j.members, func(m router.Member) bool { return m.Slot == j.slot && j.units[m.Name] > 0 })
-}
-
-func (j job) changes(now haproxy.Configuration) []haproxy.Change {
-	servers := make([]router.Server, 0, len(j.members))
-	for _, m := range j.members {
-		if w, there := now.Weights[m.Name]; there {
-			servers = append(servers, router.Server{ID: m.Name, Slot: m.Slot, Weight: w})
-		}
-	}
+func (j job) changes(now haproxy.Configuration, running map[string]haproxy.Running) []haproxy.Change {
 	var out []haproxy.Change
+	servers := j.servers(now, running)
 	for _, c := range router.Changes(servers, j.slot, j.units) {
+		if c.From == c.To { // configured so already, and HAProxy is told of changes only
+			k := slices.IndexFunc(servers, func(s router.Server) bool { return s.ID == c.ID })
+			out = append(out, haproxy.Change{Server: c.ID, Weight: beside(c.To, *servers[k].Runs)})
+		}
 		out = append(out, haproxy.Change{Server: c.ID, Weight: c.To})
 	}
 	return out
 }
 
-// again brings weights into force that are configured as wanted, while somebody
-// set others at run time: HAProxy is told of changes only, so there are two, by
-// one and back. The candidate's come first.
-func (j job) again(now haproxy.Configuration, running map[string]haproxy.Running) []haproxy.Change {
-	set := now.SetAtRunTime(j.names(), running)
-	var ours, others []haproxy.Change
+// beside is the weight next to the wanted one, on the way to it from what runs.
+func beside(want, runs int) int {
+	if runs < want {
+		return want - 1
+	}
+	return want + 1
+}
+
+// servers are the members as configured, and what they run with where that is
+// to be written again: by a return, or when the caller saw it. Where nobody
+// knows what runs all of them count as up.
+func (j job) servers(now haproxy.Configuration, running map[string]haproxy.Running) []router.Server {
+	back := router.Returns(j.members, j.want, j.slot)
+	set := map[string]int{}
+	if back || j.expect != nil && j.expect.Pending {
+		set = now.SetAtRunTime(j.names(), running)
+	}
+	out := make([]router.Server, 0, len(j.members))
 	for _, m := range j.members {
-		want, wanted := j.units[m.Name]
-		if _, ok := set[m.Name]; !ok || !wanted || now.Weights[m.Name] != want {
+		w, there := now.Weights[m.Name]
+		if !there {
 			continue
 		}
-		beside := want - 1
-		if want < 2 { // never 0 on the way
-			beside = want + 1
+		s := router.Server{ID: m.Name, Slot: m.Slot, Weight: w, Up: true}
+		if r, runs := running[m.Name]; running != nil {
+			s.Up = runs && r.Up() && (w == 0 || r.Weight > 0)
+			if runs && back && m.Slot == j.slot && w == 0 && r.User != nil && *r.User > 0 {
+				set[m.Name] = *r.User // by an agent too
+			}
 		}
-		both := []haproxy.Change{{Server: m.Name, Weight: beside}, {Server: m.Name, Weight: want}}
-		if m.Slot == j.slot {
-			ours = append(ours, both...)
-		} else {
-			others = append(others, both...)
+		if runs, ok := set[m.Name]; ok {
+			s.Runs = &runs
 		}
+		out = append(out, s)
 	}
-	return append(ours, others...)
+	return out
 }
