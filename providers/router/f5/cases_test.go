@@ -347,6 +347,10 @@ func TestTakenOut(t *testing.T) {
 		if _, _, err := r.Plan(state.SlotB, 0, 0.5, seen); err != nil {
 			t.Errorf("%s: a return: %v", text, err)
 		}
+		seen.Approved = true
+		if _, _, err := r.Plan(state.SlotB, 10, 0.5, seen); err != nil {
+			t.Errorf("%s: approved: %v", text, err)
+		}
 	}
 	w := newWorld(t)
 	r := w.router(t, nil)

@@ -15,7 +15,7 @@ import (
 // ratios do not count, clients stay where they are, the device does not deal
 // the traffic, or nobody can tell.
 func (r *Router) unfit(v view) error {
-	return cmp.Or(v.unfit(r.settings), v.Standby(), v.Behind(), r.unlike(v), v.Uncounted(), r.pins(v), v.ReadOnly, v.Untold)
+	return cmp.Or(v.unfit(r.settings), v.Standby(), v.Behind(), v.Uncounted(), r.pins(v), v.ReadOnly, v.Untold, r.unlike(v)) // last: it may be approved
 }
 
 // unfit is what the pool itself shows.

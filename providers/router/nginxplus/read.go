@@ -45,11 +45,11 @@ func (i instance) read(ctx context.Context) router.Part {
 	if err != nil {
 		return router.Part{PartWeights: state.PartWeights{ID: i.id}, Err: err}
 	}
-	if v.unfit == nil {
-		v.unfit = router.Named(name, "upstream at "+i.id, v.takenOut())
-	}
 	if v.unfit == nil && v.unseen == nil {
 		v.unfit = i.api.Writable(ctx)
+	}
+	if v.unfit == nil && v.unseen == nil { // after all others: it may be approved
+		v.unfit = router.Named(name, "upstream at "+i.id, v.takenOut())
 	}
 	return v.part(i.id)
 }
