@@ -57,7 +57,7 @@ func (i Instance) UnfitServer(use Use, name string, c Configuration, running map
 			"server %s is a backup: it gets traffic only when no other one is up, whatever its weight", name)
 	}
 	if s.AgentCheck {
-		use.Warn("%s: server %s has agent-check: its agent may change the weight, and then no share is seen in force", i.ID, name)
+		use.Warn("%s: server %s has agent-check: an agent that answers in percent sets that of the weight that HAProxy loaded from its file, in place of any set since: no share is in force then, and a slot loaded with 0 gets nothing", i.ID, name)
 	}
 	if s.SlowStart {
 		use.Warn("%s: server %s has slowstart: after it comes up a share is in force only when that has ended", i.ID, name)
