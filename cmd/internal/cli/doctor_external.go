@@ -45,16 +45,24 @@ func (a *app) checkExternal(ctx context.Context, c *checks, cfg config.Config, d
 	a.checkConformance(ctx, c, cfg, doc, false)
 }
 
-// wayBack refuses to overwrite the replaced version while the weights can
-// still go back to it.
+// wayBack refuses to overwrite anything while `manent revert` could still bring
+// traffic back: to the replaced version of a completed rollout as long as it is
+// not scaled down, and in one that was stopped to the version that served.
 func wayBack(doc *state.Document) *runner.UsageError {
-	if doc.Rollout == nil || doc.Rollout.First || doc.Rollout.Status != state.Completed {
+	r := doc.Rollout
+	if r == nil || r.First || r.Status == state.Returned {
 		return nil
 	}
 	const elsewhere = "exercise the plugin in an environment of its own"
+	if r.Status != state.Completed {
+		return &runner.UsageError{
+			Reason: fmt.Sprintf("rollout %s of version %s is %s, and `manent revert` still goes back from it", r.ID, r.Version, r.Status),
+			Hint:   fmt.Sprintf("`manent revert --version %s` brings all traffic back, or roll out another version first; or %s", r.Version, elsewhere),
+		}
+	}
 	for _, p := range doc.Passes {
 		slot := p.Serving.Other()
-		if !p.Promoted || p.Retired || slot == "" {
+		if p.Retired || slot == "" {
 			continue
 		}
 		held := "what served before manent"
@@ -91,13 +99,15 @@ func (a *app) exclusive(ctx context.Context, cfg config.Config, do func(context.
 func (a *app) checkConformance(ctx context.Context, c *checks, cfg config.Config, doc *state.Document, exercise bool) {
 	const name = "plugin: "
 	left := 0
-	err := a.host.Conformance(ctx, cfg, slotsOf(doc), exercise, func(r wire.Case) {
+	err := a.host.Conformance(ctx, cfg, passOf(doc), exercise, func(r wire.Case) {
 		if ctx.Err() != nil { // nothing else shows how the weights were left
 			a.screen.say(fmt.Sprintf("%s%s: %s", name, r.Name, outcome(r.Err)))
 		}
 		switch {
-		case r.LeftOut != "":
+		case r.LeftOut != "" && !exercise:
 			left++
+		case r.LeftOut != "":
+			c.warn(name+r.Name, "see to what failed before it", "left out: %s", r.LeftOut)
 		case r.Err != nil:
 			c.fail(name+r.Name, providers.HintOf(r.Err), "%v", r.Err)
 		default:
@@ -110,6 +120,14 @@ func (a *app) checkConformance(ctx context.Context, c *checks, cfg config.Config
 	if left > 0 {
 		c.ok("plugin", "%d cases that deploy, scale or move traffic were left out; --exercise runs them", left)
 	}
+}
+
+// passOf is what the document knows of the slots.
+func passOf(doc *state.Document) state.Pass {
+	if doc == nil || len(doc.Passes) == 0 {
+		return state.Pass{}
+	}
+	return doc.Passes[0]
 }
 
 // outcome is how a case ended, for a person.

@@ -83,3 +83,35 @@ func TestExerciseTakesTheLock(t *testing.T) {
 		})
 	}
 }
+
+// TestWayBack: nothing is overwritten that `manent revert` could still need.
+func TestWayBack(t *testing.T) {
+	pass := func(change func(*state.Pass)) state.Pass {
+		p := state.Pass{Serving: state.SlotB, Promoted: true, Slots: state.Slots{A: state.Release{Version: "1.4"}, B: state.Release{Version: "1.5"}}}
+		change(&p)
+		return p
+	}
+	as := func(*state.Pass) {}
+	for name, tc := range map[string]struct {
+		rollout *state.Rollout
+		pass    state.Pass
+		says    string // "" for nothing to lose
+	}{
+		"no rollout":           {nil, pass(as), ""},
+		"completed":            {&state.Rollout{Status: state.Completed}, pass(as), "slot a holds version 1.4"},
+		"completed, unmarked":  {&state.Rollout{Status: state.Completed}, pass(func(p *state.Pass) { p.Promoted = false }), "slot a holds version 1.4"},
+		"replaced the unknown": {&state.Rollout{Status: state.Completed}, pass(func(p *state.Pass) { p.Slots.A.Version = "" }), "what served before manent"},
+		"retired":              {&state.Rollout{Status: state.Completed}, pass(func(p *state.Pass) { p.Retired = true }), ""},
+		"first":                {&state.Rollout{Status: state.Completed, First: true}, pass(as), ""},
+		"returned":             {&state.Rollout{Status: state.Returned}, pass(func(p *state.Pass) { p.Serving = state.SlotA }), ""},
+		"stopped":              {&state.Rollout{ID: "r7", Version: "1.5", Status: state.Stopped}, pass(func(p *state.Pass) { p.Serving, p.Promoted = state.SlotA, false }), "rollout r7 of version 1.5 is stopped"},
+		"stopped, first":       {&state.Rollout{Status: state.Stopped, First: true}, pass(as), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := wayBack(&state.Document{Rollout: tc.rollout, Passes: []state.Pass{tc.pass}})
+			if (err != nil) != (tc.says != "") || err != nil && (!strings.Contains(err.Error(), tc.says) || err.Hint == "") {
+				t.Errorf("error %v, expected %q", err, tc.says)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	api "github.com/manent/action/providers/api/external"
 	"github.com/manent/action/providers/plugin/external"
 	"github.com/manent/action/providers/plugin/external/conform"
+	"github.com/manent/action/runner"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/state"
 )
@@ -28,9 +29,9 @@ type Case struct {
 func Exercisable(cfg config.Config) bool { return cfg.Plugin.Name == external.Spec().Name }
 
 // Conformance runs all cases on the program of a configuration, those that
-// change something only with exercise, and reports each. Without such a
-// program it does nothing.
-func (h Host) Conformance(ctx context.Context, cfg config.Config, slots state.Slots, exercise bool, report func(Case)) error {
+// change something only with exercise, and reports each; pass is what the state
+// knows of its slots. Without such a program it does nothing.
+func (h Host) Conformance(ctx context.Context, cfg config.Config, pass state.Pass, exercise bool, report func(Case)) error {
 	if !Exercisable(cfg) {
 		return nil
 	}
@@ -40,7 +41,14 @@ func (h Host) Conformance(ctx context.Context, cfg config.Config, slots state.Sl
 	if err != nil {
 		return err
 	}
-	opts := conform.Options{Exercise: exercise, Slots: slots, Shares: sharesFor(cfg.Rollout.Traffic.Steps)}
+	w, err := h.Connect(runner.World{}, cfg) // its router may be another
+	if err != nil {
+		return err
+	}
+	opts := conform.Options{Exercise: exercise, Slots: pass.Slots, Serving: pass.Serving, Shares: sharesFor(cfg.Rollout.Traffic.Steps)}
+	if r := w.Router(""); r != nil {
+		opts.Read = r.Read
+	}
 	opts.Tolerance = cfg.Tolerance(opts.Shares[0])
 	conform.Run(ctx, program, opts, func(r conform.Result) { report(Case(r)) })
 	if ctx.Err() != nil {

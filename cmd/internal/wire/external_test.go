@@ -55,7 +55,7 @@ func TestConformance(t *testing.T) {
 	h, _ := testHost(t, nil)
 	cfg := load(t, h, externalExample)
 	failed := 0
-	err := h.Conformance(t.Context(), cfg, state.Slots{}, true, func(c Case) {
+	err := h.Conformance(t.Context(), cfg, state.Pass{}, true, func(c Case) {
 		if c.Err == nil && c.LeftOut == "" {
 			t.Errorf("%s: passed, without a program", c.Name)
 		}
@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 	if err != nil || failed < 10 {
 		t.Errorf("%d cases, error %v", failed, err)
 	}
-	if err := h.Conformance(t.Context(), load(t, h, example), state.Slots{}, true, func(c Case) { t.Errorf("case %s of plugin exec", c.Name) }); err != nil {
+	if err := h.Conformance(t.Context(), load(t, h, example), state.Pass{}, true, func(c Case) { t.Errorf("case %s of plugin exec", c.Name) }); err != nil {
 		t.Error(err)
 	}
 	if got := sharesFor([]float64{10, 20, 100}); got != [2]float64{10, 20} {

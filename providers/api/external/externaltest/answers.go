@@ -116,7 +116,7 @@ func (w *World) slot(q question, mood string) reply {
 		w.first(slot, q.Params.Gradual)
 		w.Versions[slot] = q.Params.Release.Version
 		unit := slot + "-" + q.Params.Release.Version
-		if w.Careless {
+		if w.Fickle {
 			unit = fmt.Sprint(len(w.Log))
 		}
 		if mood == Tells {
@@ -135,7 +135,9 @@ func (w *World) slot(q question, mood string) reply {
 		}
 		return yes(obj{"ready": true})
 	case "scale":
-		w.Capacity[slot] = q.Params.Share
+		if has, scaled := w.Capacity[slot]; scaled { // it may have traffic
+			w.Capacity[slot] = max(has, q.Params.Share)
+		}
 	case "retire":
 		w.Capacity[slot] = 0
 		delete(w.Versions, slot)
@@ -201,7 +203,10 @@ func from(expect []Weights, id string) map[string]float64 {
 }
 
 func (w *World) read() reply {
-	parts := []obj{}
+	parts, up := []obj{}, 1
+	if w.Empty {
+		up = 0
+	}
 	for _, p := range w.Parts {
 		if p.Down {
 			parts = append(parts, obj{"id": p.ID, "error": obj{"kind": "unavailable", "message": "it does not answer"}})
@@ -214,7 +219,7 @@ func (w *World) read() reply {
 		}
 		parts = append(parts, obj{
 			"id": p.ID, "weights": p.Weights, "shares": shares,
-			"units": obj{"a": 1, "b": 1}, "revision": fmt.Sprint(p.Revision), "pending": !maps.Equal(p.Weights, p.Live),
+			"units": obj{"a": 1, "b": up}, "revision": fmt.Sprint(p.Revision), "pending": !maps.Equal(p.Weights, p.Live),
 		})
 	}
 	return yes(obj{"parts": parts, "testers": w.Testers})

@@ -40,6 +40,8 @@ type World struct {
 	Careless bool   `json:"careless"` // it takes anything for a request, and leaves out whatever takes an effort
 	Loose    bool   `json:"loose"`    // write does not compare
 	Idle     bool   `json:"idle"`     // deploy brings no capacity
+	Fickle   bool   `json:"fickle"`   // deploy gives another reference each time
+	Empty    bool   `json:"empty"`    // no server of slot b is up
 	Plans    bool   `json:"plans"`
 	Odd      string `json:"odd"`                // a part of whose shares it says nonsense, and that it cannot plan
 	Describe any    `json:"describe,omitempty"` // what describe says instead

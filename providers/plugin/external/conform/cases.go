@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -11,6 +10,7 @@ import (
 	api "github.com/manent/action/providers/api/external"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/external/conform/slots"
+	"github.com/manent/action/providers/plugin/external/conform/weights"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -43,58 +43,19 @@ func readIsComplete(b *bench, first router.Reading) error {
 	return nil
 }
 
-func presentInForce(b *bench, seen router.Reading) error {
-	ok, err := b.bundle.Router.Settled(b, seen.Weights(), nil)
-	if err == nil && !ok {
-		err = errors.New("settled says no for the weights that read says; if they were just changed, look again")
-	}
-	return err
+// inForce is a case about what settled says.
+func inForce(run func(context.Context, router.Router, router.Reading) error) func(*bench) error {
+	return reads(func(b *bench, seen router.Reading) error { return run(b, b.bundle.Router, seen) })
 }
 
-func absentNotInForce(b *bench, seen router.Reading) error {
-	other := seen.Weights()
-	for _, p := range other {
-		for unit := range p.Weights {
-			p.Weights[unit]++
-		}
-	}
-	ok, err := b.bundle.Router.Settled(b, other, nil)
-	if err == nil && ok {
-		err = fmt.Errorf("settled says yes for %v, which is not there", other)
-	}
-	return err
+// testersTwice is over with nothing else changed.
+func testersTwice(b *bench, before router.Reading) error {
+	return weights.TestersTwice(b, b.bundle.Router, b.opts.Slots, before)
 }
 
-func planMonotone(b *bench, seen router.Reading) error {
-	last := -1.0
-	for _, share := range []float64{0, 0.5, 1, 2.5, 5, 10, 20, 25, 33.3, 50, 75, 90, 99, 100} {
-		_, got, err := b.planner().Plan(b.free, share, b.opts.Tolerance, seen)
-		switch {
-		case providers.KindOf(err) == providers.Invalid && err != nil && share != 0 && share != 100:
-			continue
-		case err != nil:
-			return fmt.Errorf("plan %v %%: %w", share, err)
-		case got < last || math.Abs(got-share) > b.opts.Tolerance:
-			return fmt.Errorf("plan %v %% gives %v %%, a smaller share %v %%", share, got, last)
-		}
-		last = got
-	}
-	return nil
-}
-
-func planRefuses(b *bench, seen router.Reading) error {
-	if _, _, err := b.planner().Plan(b.free, 0.000123, 0, seen); providers.KindOf(err) != providers.Invalid || err == nil {
-		return unlike(err, "that a share of 0.000123 % is refused with kind invalid")
-	}
-	return nil
-}
-
-func readyAnswers(b *bench) error {
-	_, _, err := b.bundle.Ready.Ready(b, b.call(), 0)
-	if err != nil && !providers.KindOf(err).Definite() {
-		return unlike(err, "ready, not yet with a reason, or a definite no")
-	}
-	return nil
+// planned is a case about what is planned from a reading.
+func planned(run func(router.Planner, state.Slot, float64, router.Reading) error) func(*bench) error {
+	return reads(func(b *bench, seen router.Reading) error { return run(b.planner(), b.free, b.opts.Tolerance, seen) })
 }
 
 // servingIsReady: a return waits for the slot that it goes back to, also when
@@ -116,10 +77,22 @@ func servingIsReady(b *bench, seen router.Reading) error {
 	return nil
 }
 
+// retireTwice takes nothing from a slot that has traffic, nor writes weights if
+// no case has.
 func retireTwice(b *bench) error {
 	if b.bundle.Router != nil {
-		if _, _, err := b.move(0); err != nil {
-			return err
+		seen, err := b.read()
+		if err == nil && seen.Share(b.free) > 0 {
+			_, seen, err = b.move(0)
+		}
+		if err == nil {
+			err = weights.Known(seen)
+		}
+		if err == nil && seen.Share(b.free) > 0 {
+			err = fmt.Errorf("slot %s still has %v %% of the traffic", b.free, seen.Share(b.free))
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was retired: %w", err)
 		}
 	}
 	for range 2 {
@@ -130,9 +103,16 @@ func retireTwice(b *bench) error {
 	return nil
 }
 
-func readyInTheEnd(b *bench) error {
-	return b.until("the slot was not ready", func() (bool, string, error) {
-		return b.bundle.Ready.Ready(b, b.call(), b.opts.Shares[0])
+// serversUp goes by the router, for a program that says how many there are.
+func serversUp(b *bench) error {
+	return b.until("no server was up", func() (bool, string, error) {
+		seen, err := b.read()
+		for _, p := range seen.Parts {
+			if up, known := p.Units[b.free]; known && up == 0 {
+				return false, fmt.Sprintf("by part %s none of slot %s is", p.ID, b.free), err
+			}
+		}
+		return err == nil, "", err
 	})
 }
 
@@ -252,48 +232,13 @@ func twoWriters(b *bench) error {
 	if err != nil {
 		return err
 	}
-	errs := make(chan error, len(b.opts.Shares))
+	var wants [][]state.PartWeights
 	for _, share := range b.opts.Shares {
 		want, _, err := b.planner().Plan(b.free, share, b.opts.Tolerance, seen)
 		if err != nil {
 			return err
 		}
-		go func() {
-			_, err := b.bundle.Router.Write(b, b.opts.Slots, want, seen)
-			errs <- err
-		}()
+		wants = append(wants, want)
 	}
-	lost := 0
-	for range b.opts.Shares {
-		if err := <-errs; providers.IsConflict(err) {
-			lost++
-		} else if err != nil {
-			return err
-		}
-	}
-	if lost == 0 || lost == len(b.opts.Shares) && len(seen.Parts) == 1 {
-		return fmt.Errorf("%d of two writers from one reading were refused, expected one", lost)
-	}
-	return nil
-}
-
-func testersTwice(b *bench, before router.Reading) error {
-	targeter, _ := b.bundle.Router.(router.Targeter)
-	match := router.Match{Header: "x-manent-conformance", Value: "yes", Tag: "conformance"}
-	for _, on := range []bool{true, true, false, false} {
-		if _, err := targeter.Target(b, b.opts.Slots, b.free, match, on); err != nil {
-			return err
-		}
-		seen, err := b.read()
-		if err != nil {
-			return err
-		}
-		if seen.Testers != on {
-			return fmt.Errorf("read says testers %v after they were set to %v", seen.Testers, on)
-		}
-		if !router.SameParts(seen.Weights(), before.Weights()) {
-			return fmt.Errorf("testers %v changed the weights to %v", on, seen.Weights())
-		}
-	}
-	return nil
+	return weights.Race(b, b.bundle.Router, b.opts.Slots, wants, seen)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/external"
 	"github.com/manent/action/providers/plugin/external/conform/slots"
+	"github.com/manent/action/providers/plugin/external/conform/weights"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
@@ -28,7 +29,11 @@ type Options struct {
 	// put the weights back, and retire what they deployed.
 	Exercise bool
 	Slots    state.Slots // what is in the slots; the free one is found out by reading
-	Shares   [2]float64  // two rising shares that the router can reach; default 25 and 50
+	Serving  state.Slot  // the one that serves by the records, "" for none; it is never taken for free
+	// Read reads the environment's router if the program is not one; nil
+	// without a router.
+	Read   func(context.Context, state.Slots) (router.Reading, error)
+	Shares [2]float64 // two rising shares that the router can reach; default 25 and 50
 	// Tolerance is how far off these may be, points; default 0.5.
 	Tolerance float64
 	Patience  time.Duration // how long a change may take to be in force, or a slot to be ready; default 1 min
@@ -41,6 +46,9 @@ type Options struct {
 // Version is what is deployed.
 const Version = "manent-conformance"
 
+// NotAsked is why a case is left out without Exercise.
+const NotAsked = "it deploys, scales or moves traffic"
+
 // Result is how a case ended.
 type Result struct {
 	Name    string
@@ -52,10 +60,32 @@ type Result struct {
 type Case struct {
 	Name  string
 	Needs string // capability, "" for all programs
-	Moves bool   // it deploys, scales or moves traffic
+	Stage Stage
 
 	trait func(external.Settings) bool // needed too; nil for none
 	run   func(*bench) error
+}
+
+// Stage is what a case does to the environment.
+type Stage int
+
+// The stages, in their order.
+const (
+	looks   Stage = iota // it changes nothing
+	fills                // it brings a version into the free slot
+	moves                // it moves traffic
+	retires              // it moves all traffic away from the slot, and takes the version out
+	ends                 // it works on the slot that was retired
+)
+
+// Exercises says whether anything is changed.
+func (s Stage) Exercises() bool { return s != looks }
+
+// after is the stage without which one makes no sense, and does harm: traffic
+// goes to no slot that has no capacity, and nothing is taken from one that may
+// have traffic.
+func (s Stage) after() Stage {
+	return map[Stage]Stage{moves: fills, ends: retires}[s]
 }
 
 // Cases are all cases, in the order in which they are run.
@@ -66,32 +96,33 @@ func Cases() []Case {
 	ready := func(s external.Settings) bool { return slices.Contains(s.Capabilities, api.Slots) }
 	deploys := func(s external.Settings) bool { return ready(s) && slices.Contains(s.Capabilities, api.Deploys) }
 	return []Case{
-		{"describes itself as the settings say", "", false, nil, describes},
-		{"refuses a request that it does not know", "", false, nil, probed((*api.Client).RefusesUnknown)},
-		{"refuses another protocol", "", false, nil, probed((*api.Client).RefusesProtocol)},
-		{"what is no request is no success", "", false, nil, probed((*api.Client).RefusesGarbage)},
-		{"a request that is given up ends", "", false, nil, probed((*api.Client).EndsWhenGivenUp)},
-		{"reading is complete and changes nothing", api.Routes, false, nil, reads(readIsComplete)},
-		{"present weights are in force", api.Routes, false, nil, reads(presentInForce)},
-		{"weights that are not there are not in force", api.Routes, false, nil, reads(absentNotInForce)},
-		{"plan is monotone and exact at its ends", api.Routes, false, plans, reads(planMonotone)},
-		{"plan refuses and names the nearest", api.Routes, false, plans, reads(planRefuses)},
-		{"ready tells yes, not yet and no apart", api.Slots, false, nil, readyAnswers},
-		{"what serves is ready", api.Routes, false, ready, reads(servingIsReady)},
-		{"deploy again ends in the same place", api.Deploys, true, nil, onSlot(slots.DeployAgain)},
-		{"scale may be repeated", api.Scales, true, nil, onSlot(slots.ScaleTwice)},
-		{"ready after a deployment", api.Slots, true, nil, readyInTheEnd},
-		{"write then read", api.Routes, true, nil, writeThenRead},
-		{"write twice is one change", api.Routes, true, nil, reads(writeTwice)},
-		{"as wanted already is no write", api.Routes, true, nil, asWantedAlready},
-		{"zero and hundred", api.Routes, true, nil, zeroAndHundred},
-		{"unknown part is refused", api.Routes, true, nil, reads(unknownPart)},
-		{"foreign change is a conflict", api.Routes, true, nil, staleWrite},
-		{"two writers, one wins", api.Routes, true, conditional, twoWriters},
-		{"testers on and off twice", api.Routes, true, testers, reads(testersTwice)},
-		{"retire may be repeated", api.Scales, true, nil, retireTwice},
-		{"what is retired is not ready", api.Scales, true, ready, onSlot(slots.RetiredIsNotReady)},
-		{"a deployment after a retirement has capacity", api.Scales, true, deploys, onSlot(slots.DeployAfterRetirement)},
+		{"describes itself as the settings say", "", looks, nil, describes},
+		{"refuses a request that it does not know", "", looks, nil, probed((*api.Client).RefusesUnknown)},
+		{"refuses another protocol", "", looks, nil, probed((*api.Client).RefusesProtocol)},
+		{"what is no request is no success", "", looks, nil, probed((*api.Client).RefusesGarbage)},
+		{"a request that is given up ends", "", looks, nil, probed((*api.Client).EndsWhenGivenUp)},
+		{"reading is complete and changes nothing", api.Routes, looks, nil, reads(readIsComplete)},
+		{"present weights are in force", api.Routes, looks, nil, inForce(weights.PresentInForce)},
+		{"weights that are not there are not in force", api.Routes, looks, nil, inForce(weights.AbsentNotInForce)},
+		{"plan is monotone and exact at its ends", api.Routes, looks, plans, planned(weights.PlanMonotone)},
+		{"plan refuses and names the nearest", api.Routes, looks, plans, planned(weights.PlanRefuses)},
+		{"ready tells yes, not yet and no apart", api.Slots, looks, nil, onSlot(slots.ReadyAnswers)},
+		{"what serves is ready", api.Routes, looks, ready, reads(servingIsReady)},
+		{"deploy again ends in the same place", api.Deploys, fills, nil, onSlot(slots.DeployAgain)},
+		{"scale may be repeated", api.Scales, fills, nil, onSlot(slots.ScaleTwice)},
+		{"ready after a deployment", api.Slots, fills, nil, onSlot(slots.ReadyInTheEnd)},
+		{"its servers are up", api.Routes, fills, nil, serversUp},
+		{"write then read", api.Routes, moves, nil, writeThenRead},
+		{"write twice is one change", api.Routes, moves, nil, reads(writeTwice)},
+		{"as wanted already is no write", api.Routes, moves, nil, asWantedAlready},
+		{"zero and hundred", api.Routes, moves, nil, zeroAndHundred},
+		{"unknown part is refused", api.Routes, moves, nil, reads(unknownPart)},
+		{"foreign change is a conflict", api.Routes, moves, nil, staleWrite},
+		{"two writers, one wins", api.Routes, moves, conditional, twoWriters},
+		{"testers on and off twice", api.Routes, moves, testers, reads(testersTwice)},
+		{"retire may be repeated", api.Scales, retires, nil, retireTwice},
+		{"what is retired is not ready", api.Scales, ends, ready, onSlot(slots.RetiredIsNotReady)},
+		{"a deployment after a retirement has capacity", api.Scales, ends, deploys, onSlot(slots.DeployAfterRetirement)},
 	}
 }
 
@@ -102,49 +133,50 @@ type bench struct {
 	program *external.Program
 	bundle  plugin.Bundle
 	free    state.Slot
+	failed  map[Stage]string // the first case of each that failed
 }
 
 // Run runs the cases that the program's settings are about, and reports each.
 func Run(ctx context.Context, p *external.Program, opts Options, report func(Result)) {
-	b := &bench{Context: ctx, opts: opts.filled(), program: p, bundle: p.Bundle(), free: state.SlotB}
-	moves := opts.Exercise
-	start, err := b.begin()
-	if err != nil && moves {
-		report(Result{Name: "a slot is free", Err: err})
-		moves = false
+	b := &bench{Context: ctx, opts: opts.filled(), program: p, bundle: p.Bundle(), free: state.SlotB, failed: map[Stage]string{}}
+	start, none := b.begin()
+	if none != nil && opts.Exercise {
+		report(Result{Name: "a slot is free", Err: none})
 	}
-	if moves && b.bundle.Router != nil {
+	if none == nil && opts.Exercise && b.bundle.Router != nil {
 		defer b.end(start, report)
 	}
 	for _, c := range Cases() {
 		if ctx.Err() != nil || !c.about(p.Settings) {
 			continue
 		}
-		r := Result{Name: c.Name}
-		switch {
-		case c.Moves && !opts.Exercise:
-			r.LeftOut = "it deploys, scales or moves traffic"
-		case c.Moves && !moves:
-			r.LeftOut = "no slot is free"
-		default:
+		r := Result{Name: c.Name, LeftOut: b.leaves(c, none)}
+		if r.LeftOut == "" {
 			r.Err = c.run(b)
+		}
+		if r.Err != nil && b.failed[c.Stage] == "" {
+			b.failed[c.Stage] = c.Name
 		}
 		report(r)
 	}
 }
 
-// end puts the weights back, also after a signal; not when something else has
-// ended the context, as somebody else may be at work by then.
-func (b *bench) end(start router.Reading, report func(Result)) {
-	if b.Err() != nil {
-		if !errors.Is(context.Cause(b), context.Canceled) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context), b.opts.Restoring)
-		defer cancel()
-		b.Context = ctx
+// leaves says why a case is left out, "" when it is not.
+func (b *bench) leaves(c Case, noSlot error) string {
+	first := b.failed[c.Stage.after()]
+	switch {
+	case !c.Stage.Exercises():
+		return ""
+	case !b.opts.Exercise:
+		return NotAsked
+	case noSlot != nil:
+		return "no slot is free"
+	case c.Stage == moves && first != "":
+		return fmt.Sprintf("slot %s may have no capacity: %q failed", b.free, first)
+	case c.Stage == ends && first != "":
+		return fmt.Sprintf("slot %s may not be retired: %q failed", b.free, first)
 	}
-	report(Result{Name: "the weights are as they were", Err: b.restore(start)})
+	return ""
 }
 
 func (c Case) about(s external.Settings) bool {
@@ -155,37 +187,6 @@ func (o Options) filled() Options {
 	o.Shares, o.Tolerance = cmp.Or(o.Shares, [2]float64{25, 50}), cmp.Or(o.Tolerance, 0.5)
 	o.Patience, o.Poll, o.Restoring = cmp.Or(o.Patience, time.Minute), cmp.Or(o.Poll, time.Second), cmp.Or(o.Restoring, 10*time.Second)
 	return o
-}
-
-// begin finds the free slot: the one without traffic.
-func (b *bench) begin() (router.Reading, error) {
-	b.opts.Slots.Candidate = b.free
-	if b.bundle.Router == nil {
-		return router.Reading{}, nil
-	}
-	seen, err := b.read()
-	if err != nil {
-		return seen, err
-	}
-	for _, slot := range []state.Slot{state.SlotB, state.SlotA} {
-		if seen.Share(slot) == 0 {
-			b.free, b.opts.Slots.Candidate = slot, slot
-			return seen, nil
-		}
-	}
-	return seen, fmt.Errorf("both slots have traffic: a %v %%, b %v %%", seen.Share(state.SlotA), seen.Share(state.SlotB))
-}
-
-func (b *bench) restore(start router.Reading) error {
-	seen, err := b.read()
-	if err != nil {
-		return err
-	}
-	receipt, err := b.bundle.Router.Write(b, b.opts.Slots, start.Weights(), seen)
-	if err == nil {
-		_, err = b.settle(start.Weights(), receipt)
-	}
-	return err
 }
 
 // read reads every part.
@@ -219,7 +220,7 @@ func (b *bench) until(what string, ask func() (ok bool, why string, err error)) 
 		}
 		select {
 		case <-b.Done():
-			return b.Err()
+			return fmt.Errorf("%w: %s", b.Err(), why)
 		case <-late:
 			return fmt.Errorf("%s within %v: %s", what, b.opts.Patience, why)
 		case <-look.C:

@@ -45,6 +45,23 @@ func ScaleTwice(b Bench) error {
 	return nil
 }
 
+// ReadyAnswers asks about nothing that has to be there.
+func ReadyAnswers(b Bench) error {
+	_, _, err := b.Bundle.Ready.Ready(b, b.Call, 0)
+	if err != nil && !providers.KindOf(err).Definite() {
+		return fmt.Errorf("%w, expected ready, not yet with a reason, or a definite no", err)
+	}
+	return nil
+}
+
+// ReadyInTheEnd asks for all of it, which deploy has brought and scale has not
+// taken away.
+func ReadyInTheEnd(b Bench) error {
+	return b.Until("the slot was not ready", func() (bool, string, error) {
+		return b.Bundle.Ready.Ready(b, b.Call, 100)
+	})
+}
+
 // RetiredIsNotReady asks for capacity that is gone: else nobody sees that a slot has no capacity. Whether it
 // is up is asked as well, as of what was there before manent.
 func RetiredIsNotReady(b Bench) error {
