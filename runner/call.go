@@ -112,6 +112,9 @@ func limit(ctx context.Context) (context.Context, context.CancelFunc) {
 func (c *call) poll(ctx context.Context, ok func(context.Context) (bool, error)) (bool, error) {
 	deadline := c.e.World.Now().Add(pollLimit)
 	for {
+		if err := c.beat(ctx); err != nil {
+			return false, err
+		}
 		one, cancel := limit(ctx)
 		yes, err := ok(one)
 		cancel()
@@ -121,17 +124,15 @@ func (c *call) poll(ctx context.Context, ok func(context.Context) (bool, error))
 		if c.e.NoWait || !c.e.World.Now().Before(deadline) {
 			return false, nil
 		}
-		if err := c.beat(ctx); err != nil {
-			return false, err
-		}
 		if err := c.e.World.Sleep(ctx, pollEvery); err != nil {
 			return false, err
 		}
 	}
 }
 
-// beat renews the lease when it is time to, so that a step that polls for long
-// is not taken for dead.
+// beat renews the lease when it is time to. It is called before each provider
+// call: a step that takes long is not taken for dead, and one that was
+// (a suspended machine) learns it before it writes.
 func (c *call) beat(ctx context.Context) error {
 	l := c.doc.Lease
 	if l == nil || c.e.World.Now().Sub(l.Since) < BeatEvery {

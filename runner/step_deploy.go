@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/config"
 	"github.com/manent/action/state"
 )
@@ -15,6 +16,9 @@ import (
 func stepDeploy(ctx context.Context, c *call) (result, error) {
 	if res, stop := c.mayRerun(c.deployCommands()); stop {
 		return res, nil
+	}
+	if res, err := c.stillFree(ctx); err != nil || res.state != "" {
+		return res, err
 	}
 	if err := c.intend(ctx, nil); err != nil {
 		return result{}, err
@@ -36,6 +40,22 @@ func stepDeploy(ctx context.Context, c *call) (result, error) {
 		return done("version %s is in slot %s", release.Version, c.candidate()), nil // which may have all weight already
 	}
 	return done("version %s is in slot %s, without traffic", release.Version, c.candidate()), nil
+}
+
+// stillFree looks again before each deployment: somebody may have moved
+// traffic to the slot since it was claimed.
+func (c *call) stillFree(ctx context.Context) (result, error) {
+	seen, err := c.read(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if res, paused := c.checkDrift(seen, nil); paused {
+		return res, nil
+	}
+	if share := seen.Share(c.candidate()); share > 0 && !c.doc.Rollout.First {
+		return busy(fmt.Sprintf("slot %s has %s of the traffic", c.candidate(), router.PercentText(share))), nil
+	}
+	return result{}, nil
 }
 
 func (c *call) deployCommands() []config.Command {

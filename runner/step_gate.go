@@ -88,8 +88,8 @@ func (c *call) inForce(ctx context.Context, seen router.Reading) (result, error)
 	pending := slices.IndexFunc(seen.Parts, func(p router.Part) bool { return p.Pending })
 	if pending >= 0 && c.cfg.Rollout.Traffic.OnDrift != "ignore" {
 		var receipt state.Receipt
-		if rec := c.doc.Rollout.Step(plan.Name{Kind: plan.Traffic, Pass: c.step.Pass, Share: c.step.Share}.String()); rec != nil {
-			receipt = rec.Receipt
+		if last := lastShare(c.doc.Rollout, c.step.Pass); last != nil {
+			receipt = last.Receipt
 		}
 		ok, err := c.settledWith(ctx, c.pass.Weights, receipt)
 		if err != nil {

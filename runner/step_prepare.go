@@ -43,6 +43,11 @@ func stepPrepare(ctx context.Context, c *call) (result, error) {
 	if share := seen.Share(free); serving != "" && share > 0 {
 		return busy(fmt.Sprintf("slot %s has %s of the traffic", free, router.PercentText(share))), nil
 	}
+	if reason, err := c.weighs(free, serving, seen); err != nil {
+		return orFailed(err)
+	} else if reason != "" {
+		return busy(reason), nil
+	}
 	if seen.Testers {
 		return busy(fmt.Sprintf("the testers' entry for slot %s is still in place", free)), nil
 	}
@@ -116,6 +121,28 @@ func (c *call) disagree(seen router.Reading, serving state.Slot) (result, bool) 
 	}
 	return drifted(fmt.Sprintf("the router has %s serving, the state has slot %s with version %s", who,
 		c.pass.Serving, c.pass.Slots.Get(c.pass.Serving).Version)+whoChanged(seen), seen), true
+}
+
+// weighs says which unit of the free slot has weight although it gets no
+// traffic: its server is down, and would serve as soon as it is up. Which units
+// are the slot's is what a plan for share 0 takes the weight of.
+func (c *call) weighs(free, serving state.Slot, seen router.Reading) (string, error) {
+	if serving == "" {
+		return "", nil // a first release may have all weight already
+	}
+	none, _, err := c.planFor(free, 0, seen)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range none {
+		has, _ := router.Find(seen.Weights(), p.ID)
+		for unit, w := range p.Weights {
+			if w == 0 && has[unit] > 0 {
+				return fmt.Sprintf("part %s has weight %v for %s of slot %s, which is down: it would serve once it is up", p.ID, has[unit], unit, free), nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // whoChanged names who changed each part last, as far as systems say.

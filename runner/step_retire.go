@@ -62,6 +62,12 @@ func (c *call) mayRetire(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if gone := leftOut(seen, p.Weights); gone != "" {
+		return gone, nil
+	}
+	if seen.Testers {
+		return "the testers' entry is still in place", nil
+	}
 	for _, part := range seen.Parts {
 		if part.Shares[ret.Slot] > 0 || part.Pending {
 			return fmt.Sprintf("part %s still gives slot %s %s", part.ID, ret.Slot, router.PercentText(part.Shares[ret.Slot])), nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/plan"
@@ -47,10 +48,10 @@ func (c *call) bringBack(ctx context.Context) ([]state.PartWeights, error) {
 		return nil, err
 	}
 	back, err := c.allBack(ctx)
-	if err != nil {
+	if errors.Is(err, errStale) || ctx.Err() != nil {
 		return nil, err
 	}
-	return back, c.testersOff(ctx)
+	return back, errors.Join(err, c.testersOff(ctx)) // testers leave whatever keeps the weights
 }
 
 // bringBackAgain does it once more, from the slots as they were, when the
@@ -84,6 +85,9 @@ func (c *call) restore(ctx context.Context) (reason string, err error) {
 	var unknown error
 	ok, err := c.poll(ctx, func(ctx context.Context) (yes bool, err error) {
 		yes, reason, unknown = b.Ready.Ready(ctx, stable, 100)
+		if k := providers.KindOf(unknown); k == providers.NotFound || k == providers.Invalid {
+			reason, unknown = unknown.Error(), nil // there is nothing that could be ready
+		}
 		return yes || unknown != nil, nil
 	})
 	reason = fmt.Sprintf("slot %s is not ready: %s", c.stable(), reason)
@@ -92,6 +96,9 @@ func (c *call) restore(ctx context.Context) (reason string, err error) {
 		return "", errors.Join(err, ctx.Err())
 	case unknown != nil:
 		reason = fmt.Sprintf("whether slot %s is ready cannot be told: %v", c.stable(), unknown)
+		if c.nothingUp(ctx, stable.Slot) {
+			return reason + "; the router sees no server of it up", nil
+		}
 	case ok:
 		return "", nil
 	case c.e.World.Now().Sub(c.record().Began) < pollLimit || !c.partlyServes(ctx, stable):
@@ -111,10 +118,24 @@ func (c *call) partlyServes(ctx context.Context, stable plugin.Call) bool {
 			}
 		}
 	}
+	if c.nothingUp(ctx, stable.Slot) {
+		return false
+	}
 	one, cancel := limit(ctx)
 	defer cancel()
 	some, _, err := c.bundle().Ready.Ready(one, stable, 1)
 	return err == nil && some
+}
+
+// nothingUp reports whether the router knows, on every part it can read, that
+// no server of the slot is up.
+func (c *call) nothingUp(ctx context.Context, slot state.Slot) bool {
+	seen, err := c.readParts(ctx)
+	if err != nil {
+		return false
+	}
+	seen = reachable(seen)
+	return len(seen.Parts) > 0 && !slices.ContainsFunc(seen.Parts, func(p router.Part) bool { return hasCapacity(p, slot) })
 }
 
 // stay keeps the rollout returning: traffic may still reach the candidate.
@@ -142,26 +163,81 @@ func (c *call) allBack(ctx context.Context) ([]state.PartWeights, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed := make([]error, len(seen.Parts))
-	for i, p := range seen.Parts {
-		to, _ := router.Find(want, p.ID)
-		if failed[i] = p.Err; p.Err == nil {
-			failed[i] = c.partBack(ctx, p, state.PartWeights{ID: p.ID, Weights: to})
-		}
-	}
-	for i, p := range seen.Parts {
-		if failed[i] == nil {
-			to, _ := router.Find(want, p.ID)
-			failed[i] = c.backInForce(ctx, state.PartWeights{ID: p.ID, Weights: to})
-		}
-		if failed[i] != nil {
-			failed[i] = fmt.Errorf("part %s: %w", p.ID, failed[i])
-		}
-	}
-	if err := errors.Join(failed...); err != nil {
+	failed, err := c.writeBack(ctx, seen, want)
+	if err != nil {
 		return nil, err
 	}
+	var problems []error
+	for _, p := range seen.Parts {
+		err := failed[p.ID]
+		if err == nil {
+			to, _ := router.Find(want, p.ID)
+			err = c.backInForce(ctx, state.PartWeights{ID: p.ID, Weights: to})
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("part %s: %w", p.ID, err))
+		}
+	}
+	if gone := leftOut(seen, c.pass.Weights); gone != "" {
+		problems = append(problems, errors.New(gone))
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
 	return c.confirm(ctx, want)
+}
+
+// writeBack writes every part once, then those that did not take it again from
+// a new reading: up to four times where somebody writes at the same time (a
+// conflict: what is there is written over), else twice. It returns what keeps
+// each part, and an error only when this process may not write any more.
+func (c *call) writeBack(ctx context.Context, seen router.Reading, want []state.PartWeights) (map[string]error, error) {
+	failed := map[string]error{}
+	for round := range 4 {
+		left := 0
+		for _, p := range seen.Parts {
+			err, tried := failed[p.ID]
+			if tried && (err == nil || round > 1 && !providers.IsConflict(err)) {
+				continue
+			}
+			if err = c.partBack(ctx, p, want); errors.Is(err, errStale) {
+				return nil, err
+			}
+			if failed[p.ID] = err; err != nil {
+				left++
+			}
+		}
+		if left == 0 {
+			break
+		}
+		again, err := c.readParts(ctx)
+		if errors.Is(err, errStale) {
+			return nil, err
+		}
+		if err == nil {
+			seen = again
+		}
+	}
+	return failed, nil
+}
+
+// partBack writes one part.
+func (c *call) partBack(ctx context.Context, p router.Part, want []state.PartWeights) error {
+	to, planned := router.Find(want, p.ID)
+	switch {
+	case p.Err != nil:
+		return p.Err
+	case !planned:
+		return errors.New("it could not be read at first")
+	}
+	if err := c.beat(ctx); err != nil {
+		return err
+	}
+	one, cancel := limit(ctx)
+	defer cancel()
+	receipt, err := c.router().Write(one, c.pass.Slots, []state.PartWeights{{ID: p.ID, Weights: to}}, router.Reading{Parts: []router.Part{p}})
+	c.keepReceipt(receipt)
+	return err
 }
 
 func (c *call) backInForce(ctx context.Context, to state.PartWeights) error {
@@ -178,29 +254,6 @@ func reachable(seen router.Reading) router.Reading {
 	return seen
 }
 
-// partBack writes one part. Somebody who writes at the same time makes a
-// conflict: the part is read again and written over what is there.
-func (c *call) partBack(ctx context.Context, p router.Part, to state.PartWeights) error {
-	for tries := 0; ; tries++ {
-		one, cancel := limit(ctx)
-		receipt, err := c.router().Write(one, c.pass.Slots, []state.PartWeights{to}, router.Reading{Parts: []router.Part{p}})
-		cancel()
-		c.keepReceipt(receipt)
-		if err == nil || tries == 3 {
-			return err
-		}
-		seen, readErr := c.readParts(ctx)
-		if readErr != nil {
-			return errors.Join(err, readErr)
-		}
-		i := slices.IndexFunc(seen.Parts, func(q router.Part) bool { return q.ID == p.ID })
-		if i < 0 || seen.Parts[i].Err != nil {
-			return err
-		}
-		p = seen.Parts[i]
-	}
-}
-
 // confirm reads the router: every part must show what was wanted, and nothing
 // but stable may get traffic.
 func (c *call) confirm(ctx context.Context, want []state.PartWeights) ([]state.PartWeights, error) {
@@ -211,11 +264,15 @@ func (c *call) confirm(ctx context.Context, want []state.PartWeights) ([]state.P
 	if !router.SameParts(seen.Weights(), want) {
 		return nil, fmt.Errorf("the router shows %s, expected %s", router.TextOf(seen.Weights()), router.TextOf(want))
 	}
-	if found := astray(seen, c.stable()); found != "" && c.cfg.Rollout.Traffic.OnDrift != "ignore" {
+	if found := astray(seen, c.stable()); found != "" {
 		return nil, errors.New(found)
 	}
 	return want, nil
 }
+
+// rounding is how far shares that a system adds up from rounded ones may be
+// from 100, in points. Weights are compared exactly.
+const rounding = 0.2
 
 // astray says what of the traffic does not reach the slot, "" when all does.
 func astray(seen router.Reading, slot state.Slot) string {
@@ -223,7 +280,7 @@ func astray(seen router.Reading, slot state.Slot) string {
 		if len(p.Foreign) > 0 {
 			return fmt.Sprintf("part %s gives traffic to entries that are in no slot, with weights %s", p.ID, router.Text(p.Foreign))
 		}
-		if share := p.Shares[slot]; share < 100-1e-6 {
+		if share := p.Shares[slot]; share < 100-rounding {
 			return fmt.Sprintf("part %s gives slot %s %s of the traffic, expected 100%s", p.ID, slot, router.PercentText(share), changedBy(p))
 		}
 	}

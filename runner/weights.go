@@ -28,6 +28,9 @@ func (c *call) read(ctx context.Context) (router.Reading, error) {
 }
 
 func (c *call) readParts(ctx context.Context) (router.Reading, error) {
+	if err := c.beat(ctx); err != nil {
+		return router.Reading{}, err
+	}
 	ctx, cancel := limit(ctx)
 	defer cancel()
 	seen, err := c.router().Read(ctx, c.pass.Slots)
@@ -78,6 +81,17 @@ func drift(seen router.Reading, stored []state.PartWeights, intent *state.Intent
 	return strings.Join(found, "; ")
 }
 
+// leftOut says which part that manent wrote last the router does not report: it
+// may be anything there.
+func leftOut(seen router.Reading, stored []state.PartWeights) string {
+	for _, p := range stored {
+		if seen.Part(p.ID) == nil {
+			return fmt.Sprintf("part %s is gone: the router does not report it", p.ID)
+		}
+	}
+	return ""
+}
+
 // changedBy names who changed a part last, where its system says so.
 func changedBy(p router.Part) string {
 	if p.By == "" {
@@ -117,7 +131,10 @@ func digest(weights []state.PartWeights) string {
 // planShare returns the weights for a share of the candidate and the share
 // they really give.
 func (c *call) planShare(share float64, seen router.Reading) ([]state.PartWeights, float64, error) {
-	slot := c.candidate()
+	return c.planFor(c.candidate(), share, seen)
+}
+
+func (c *call) planFor(slot state.Slot, share float64, seen router.Reading) ([]state.PartWeights, float64, error) {
 	if p, ok := c.router().(router.Planner); ok {
 		return p.Plan(slot, share, c.cfg.Tolerance(share), seen)
 	}
