@@ -33,7 +33,7 @@ func PlanMembers(members []Member, slot state.Slot, share, tolerance float64, un
 		}
 		weights, got, err := SolveMembers(there, up, slot, share, tolerance, units)
 		if first {
-			err = cmp.Or(takenOut(of(members, slot.Other()), p, written(members, up, p, slot, share, units)), err)
+			err = cmp.Or(takenOut(of(members, slot.Other()), p), err)
 		}
 		if named := seen.Approved && byHand(p.Unfit); share > 0 && !named {
 			err = cmp.Or(p.Unfit, err)
@@ -70,41 +70,24 @@ func taking(members []Member, slot state.Slot, seen Reading) bool {
 	})
 }
 
-// written are the weights that a share of slot gives to a server of the other
-// one, however many of that are up: a share that was cut off may have been
-// planned when there were more of them, or fewer.
-func written(members []Member, up map[state.Slot]int, p Part, slot state.Slot, share float64, units Units) map[float64]bool {
-	ours := len(of(members, slot))
-	if up != nil {
-		ours = up[slot]
-	}
-	others := max(len(of(members, slot.Other())), up[slot.Other()], p.Servers[slot.Other()])
-	out := map[float64]bool{}
-	for n := 1; n <= others; n++ {
-		_, other, _ := nearest(ours, n, share, units)
-		out[float64(other)] = true
-	}
-	return out
-}
-
 // takenOut refuses (Invalid) to begin while a member of the slot that serves
-// has weight 0 beside others with weight, or the members have weights that are
-// neither all alike nor ours: the first share would give them one, and so put
-// back what somebody took out. Ours are what a first share writes to some of
-// them while the rest has still the one weight of before: it may have been cut
-// off then.
-func takenOut(serving []Member, p Part, ours map[float64]bool) error {
-	most, highest, out, before := 0.0, "", false, map[float64]bool{}
+// has weight 0 beside others with weight, or the members have more than two
+// weights: the first share would give them one, and so put back what somebody
+// took out. Two are no hand's for certain: a first share that was cut off leaves
+// its own on some and the one of before on the rest, and whoever plans the
+// shares after it cannot know what that was.
+func takenOut(serving []Member, p Part) error {
+	most, highest, out, kinds := 0.0, "", false, map[float64]bool{}
 	for _, m := range serving {
 		w, there := p.Weights[m.Name]
 		if w > most {
 			most, highest = w, m.Name
 		}
-		if out = out || there && w == 0; w > 0 && !ours[w] {
-			before[w] = true
+		if out = out || there && w == 0; w > 0 {
+			kinds[w] = true
 		}
 	}
-	if len(before) <= 1 && !(out && most > 0) {
+	if len(kinds) <= 2 && !(out && most > 0) {
 		return nil
 	}
 	var less []string

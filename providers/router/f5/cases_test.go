@@ -336,7 +336,6 @@ func TestTakenOut(t *testing.T) {
 	for text, change := range map[string]func(*f5test.Member){
 		"10.0.0.3:80 is disabled (session user-disabled)": func(m *f5test.Member) { m.Disabled = true },
 		"10.0.0.3:80 is forced offline (state user-down)": func(m *f5test.Member) { m.Disabled, m.Forced = true, true },
-		"10.0.0.3:80 has weight 30, 10.0.0.1:80 has 100":  func(m *f5test.Member) { m.Ratio = 30 },
 	} {
 		w := newWorld(t)
 		r := w.router(t, nil)

@@ -125,9 +125,8 @@ func TestRenamed(t *testing.T) {
 // share; a return goes on, and so does what manent itself wrote.
 func TestTakenOut(t *testing.T) {
 	for text, change := range map[string]func(*nginxplustest.Server){
-		"slot a serves, and of its servers 10.0.1.2:8080 drains":           func(s *nginxplustest.Server) { s.Drain = true },
-		"slot a serves, and of its servers 10.0.1.2:8080 is marked down":   func(s *nginxplustest.Server) { s.Down = true },
-		"slot a serves, and of its servers 10.0.1.1:8080 has weight 1, 10": func(s *nginxplustest.Server) { s.Weight = 7 },
+		"slot a serves, and of its servers 10.0.1.2:8080 drains":         func(s *nginxplustest.Server) { s.Drain = true },
+		"slot a serves, and of its servers 10.0.1.2:8080 is marked down": func(s *nginxplustest.Server) { s.Down = true },
 	} {
 		t.Run(text, func(t *testing.T) {
 			w := newWorld(t)
