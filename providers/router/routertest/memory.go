@@ -339,11 +339,15 @@ func (m *Memory) SetUnowned(part int, name string, weight float64) {
 	m.recordLocked(part, "foreign")
 }
 
-// SetUnits says how many servers of a slot are up.
+// SetUnits says how many servers of a slot are up; below 0 the router does not
+// know.
 func (m *Memory) SetUnits(slot state.Slot, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.units[slot] = n
+	if n < 0 {
+		delete(m.units, slot)
+	}
 }
 
 // Touch changes every part's revision and nothing else.
