@@ -81,7 +81,7 @@ change nothing. --exercise runs the others too: they deploy the version
 manent-conformance into the slot without traffic, scale it, move all traffic to
 it and back, and retire it. Use it where nobody is served. It runs only when no
 rollout is active, under the lock that keeps one from beginning meanwhile, and
-not while the slot without traffic holds a version that revert goes back to.
+not as long as revert could still go back.
 
 With only --state it checks the state. It ends with 0 when no check failed,
 else with 1.`,

@@ -16,7 +16,7 @@ application: web
 environment: prod
 plugin:
   name: external
-  settings: {command: [./nothing-here], capabilities: [deploy, traffic_router], conditional: true, testers: header, step: 0.5, pinned_for: 5m}
+  settings: {command: [./nothing-here], capabilities: [deploy, slots, traffic_router], conditional: true, testers: header, step: 0.5, pinned_for: 5m}
 rollout:
   traffic: {steps: [10, 20, 100], testers: {header: "x-canary: always"}}
 `
@@ -44,7 +44,7 @@ func TestPluginsRouterFollowsTheSettings(t *testing.T) {
 	if name, _, ok := h.Catalog().RouterOf(cfg); ok {
 		t.Errorf("router %q without the capability", name)
 	}
-	_, problems := config.Parse(config.Source{Name: "prod.yml", Data: []byte(strings.Replace(externalExample, "[deploy, traffic_router]", "[deploy]", 1))}, nil, config.Options{Catalog: h.Catalog()})
+	_, problems := config.Parse(config.Source{Name: "prod.yml", Data: []byte(strings.Replace(externalExample, "[deploy, slots, traffic_router]", "[deploy]", 1))}, nil, config.Options{Catalog: h.Catalog()})
 	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "strategy traffic has no router") {
 		t.Errorf("error %v, expected that the router is missing", err)
 	}

@@ -39,7 +39,7 @@ func Methods() []Method {
 		{Name: Describe, Does: "says what the program is and can do; it looks at nothing outside", Params: typ[None](), Result: typ[Description]()},
 		{Name: Deploy, Capability: Deploys, Changes: true, Does: "puts the release into the slot, with capacity for all the traffic unless `gradual`, also after a retirement; again with the same step it ends in the same place", Params: typ[SlotParams](), Result: typ[DeployResult]()},
 		{Name: Ready, Capability: Slots, Does: "one look: has the slot capacity for the share? One that was retired has none", Params: typ[ShareParams](), Result: typ[ReadyResult]()},
-		{Name: Scale, Capability: Scales, Changes: true, Does: "gives the slot capacity for at least the share, asked for a candidate with `gradual`, and for the slot that a return goes back to; need not wait for it", Params: typ[ShareParams](), Result: typ[None]()},
+		{Name: Scale, Capability: Scales, Changes: true, Does: "gives the slot capacity for at least the share, one that has more keeps it; asked for a candidate with `gradual`, and for the slot that a return goes back to; need not wait for it", Params: typ[ShareParams](), Result: typ[None]()},
 		{Name: Retire, Capability: Scales, Changes: true, Does: "scales the slot down to nothing", Params: typ[SlotParams](), Result: typ[None]()},
 		{Name: Read, Capability: Routes, Does: "the weights as the router itself has them; changes nothing", Params: typ[ReadParams](), Result: typ[ReadResult]()},
 		{Name: Write, Capability: Routes, Changes: true, Does: "sets the weights of the parts in want; a part that has them already is left alone", Params: typ[WriteParams](), Result: typ[WriteResult]()},

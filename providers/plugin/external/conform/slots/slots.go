@@ -4,10 +4,12 @@ package slots
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
 	"github.com/manent/action/providers"
+	api "github.com/manent/action/providers/api/external"
 	"github.com/manent/action/providers/plugin"
 )
 
@@ -48,10 +50,17 @@ func ScaleTwice(b Bench) error {
 // ReadyAnswers asks about nothing that has to be there.
 func ReadyAnswers(b Bench) error {
 	_, _, err := b.Bundle.Ready.Ready(b, b.Call, 0)
-	if err != nil && !providers.KindOf(err).Definite() {
-		return fmt.Errorf("%w, expected ready, not yet with a reason, or a definite no", err)
+	if err != nil && !no(err) {
+		return fmt.Errorf("%w, expected ready, not yet with a reason, or a definite no of the program's own", err)
 	}
 	return nil
+}
+
+// no is a definite no that the program itself has said: one that could not be
+// asked has said nothing.
+func no(err error) bool {
+	_, own := errors.AsType[*api.Refusal](err)
+	return own && providers.KindOf(err).Definite()
 }
 
 // ReadyInTheEnd asks for all of it, which deploy has brought and scale has not
@@ -68,7 +77,7 @@ func RetiredIsNotReady(b Bench) error {
 	for _, call := range []plugin.Call{b.Call, b.unversioned()} {
 		err := b.Until("the slot still had capacity for all traffic", func() (bool, string, error) {
 			ok, _, err := b.Bundle.Ready.Ready(b, call, 100)
-			if err != nil && providers.KindOf(err).Definite() {
+			if no(err) {
 				return true, "", nil
 			}
 			return !ok, fmt.Sprintf("ready says yes for version %q, although the slot is retired", call.Release.Version), err
