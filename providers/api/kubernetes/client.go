@@ -60,6 +60,7 @@ type Client struct {
 	live   *connection
 	groups map[string][]string // versions that the cluster serves, by API group; nil before it was asked
 	hidden map[string]bool     // tokens that Hide was told
+	date   time.Time           // of the last answer, on the server's clock; zero when it did not say
 }
 
 // found is what the kubeconfig says.

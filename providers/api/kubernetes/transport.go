@@ -47,6 +47,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &lostError{err: err}
 	}
+	t.client.dated(resp)
 	a := answer{code: resp.StatusCode, after: retryAfter(resp.Header.Get("Retry-After"))}
 	resp.Header.Del("Retry-After")
 	data, err := whole(resp)

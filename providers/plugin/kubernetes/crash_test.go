@@ -16,6 +16,7 @@ import (
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/kubernetes/kubetest"
 	"github.com/manent/action/providers/plugin"
+	"github.com/manent/action/providers/plugin/kubernetes/traffic"
 	"github.com/manent/action/providers/plugin/plugintest"
 	"github.com/manent/action/state"
 )
@@ -259,6 +260,13 @@ func (w *world) rounds(t *testing.T, sizes ...int) (done func()) {
 	}
 }
 
+// replaced gives slot b all traffic.
+func (w *world) replaced() {
+	for _, id := range []string{"web", "api"} {
+		w.Edit(routes+id, "manent", func(o map[string]any) { setWeights(o, "rules", "backendRefs", 0, 100) })
+	}
+}
+
 // TestFewRounds: an API server that takes 8 s for an answer leaves room for
 // two after each other in a call of the engine, whatever the slot has.
 func TestFewRounds(t *testing.T) {
@@ -280,7 +288,9 @@ func TestFewRounds(t *testing.T) {
 		return err
 	}
 	try("ready", ready, 3)
-	try("retire", func() error { return b.Scaler.Retire(t.Context(), call) }, 3, 3)
+	look(t, b.Router.(*traffic.Router)) // the engine does, and all traffic is at slot b by now
+	w.replaced()
+	try("retire", func() error { return b.Scaler.Retire(t.Context(), call) }, 2, 3, 3) // nobody waits for it
 	w.Edit("/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/shop-a", "x", func(o map[string]any) { o["spec"].(map[string]any)["minReplicas"] = 1.0 })
 	try("scale", func() error { return b.Scaler.Scale(t.Context(), call, 100) }, 4, 4)
 	w.Status(deployments+"shop-a", func(o map[string]any) { o["status"].(map[string]any)["availableReplicas"] = 3.0 })
@@ -319,6 +329,7 @@ func TestScaleDoesWhatItCan(t *testing.T) {
 	w := slotWorld(t)
 	w.add(t, scaler+fmt.Sprintf(extra, "worker"))
 	call := deploySlot(t, w, state.SlotA, "1.0", false)
+	w.replaced()
 	if err := w.bundle(t).Scaler.Retire(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}

@@ -384,6 +384,7 @@ func TestAdopted(t *testing.T) {
 	if ok, _, err := b.Ready.Ready(t.Context(), adopted, 100); ok || err != nil {
 		t.Errorf("with none available: %v %v", ok, err)
 	}
+	w.replaced()
 	if err := b.Scaler.Retire(t.Context(), adopted); err != nil || w.replicas(t, "shop-a") != 0.0 {
 		t.Errorf("retired: %v replicas, %v", w.replicas(t, "shop-a"), err)
 	}

@@ -111,7 +111,7 @@ func (p parts) complete(ctx context.Context) error {
 	var out []error
 	for _, one := range problems {
 		if one.Later {
-			p.log("kubernetes: %s; the slot has no traffic, so that a deployment may still bring it", one.Text)
+			p.log("kubernetes: %s; nothing is served there, so that a deployment may still bring it", one.Text)
 			continue
 		}
 		out = append(out, &providers.Fault{Provider: name, Op: "look at the Services", Kind: providers.Invalid, Err: errors.New(one.Text), Hint: one.Hint})

@@ -76,6 +76,12 @@ func TestEdited(t *testing.T) {
 		"an entry of tcp": {true, func(o map[string]any) {
 			o["spec"].(map[string]any)["tcp"] = []any{map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": "shop", "subset": "b"}}}}}
 		}, "", "tcp entry 0 sends to a slot of shop", 100, ""},
+		"a mirror": {false, func(o map[string]any) {
+			o["spec"].(map[string]any)["rules"].([]any)[2].(map[string]any)["filters"] = []any{map[string]any{"type": "RequestMirror", "requestMirror": map[string]any{"backendRef": map[string]any{"name": "shop-b", "port": 80.0}}}}
+		}, "", "rule 2 (rest) mirrors its requests to shop-b", 25, "shop-b by a mirror of rule 2 (rest), which is to be taken out"},
+		"a mirror of a subset": {true, func(o map[string]any) {
+			o["spec"].(map[string]any)["http"].([]any)[2].(map[string]any)["mirror"] = map[string]any{"host": "shop", "subset": "b"}
+		}, "", "rule 2 mirrors its requests to shop subset b", 25, "shop subset b by a mirror of rule 2, which is to be taken out"},
 		"the host without subset": {true, rule(0, subset("api", map[string]any{"host": "shop"})), "", "http entry 0 (api) sends to shop itself", 25, "shop in rule 0 (api)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,13 +40,13 @@ func assemble(env providers.Env, s Settings, now func() time.Time) (plugin.Bundl
 		Getenv: env.Getenv, Timeout: s.Timeout, Hide: env.Hide, Log: log,
 	})
 	route := s.router(client, log, now)
-	bundle := plugin.Bundle{Router: route, RouterTraits: s.Traits()}
+	bundle := plugin.Bundle{Router: route, RouterTraits: s.Traits(), CheckSlot: route.Free}
 	d := &deploy.Deployer{
 		Client: client, Dir: env.Dir, Manifests: s.Manifests, Service: s.Service, Namespace: s.Namespace,
 		Shared: len(s.VirtualService) > 0, Force: s.Force,
 	}
 	if len(s.Manifests) > 0 {
-		bundle.Deployer, bundle.Ready, bundle.Scaler = d, d, d
+		bundle.Deployer, bundle.Ready, bundle.Scaler = d, d, traffic.Kept{SlotScaler: d, Router: route}
 	}
 	all := parts{Settings: s, client: client, deployer: d, router: route, log: log}
 	bundle.Check, bundle.Findings = all.check, all.findings

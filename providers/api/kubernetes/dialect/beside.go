@@ -19,6 +19,7 @@ import (
 type Problem struct {
 	Text, Hint string
 	Later      bool // of a slot without traffic: it may come with a deployment
+	Comes      bool // so it may where nothing serves yet in either slot
 }
 
 // Services are those that routes lead to, by name; nil for one that is not
@@ -45,6 +46,22 @@ func (o Options) services(ctx context.Context, names ...string) (Services, error
 	return out, err
 }
 
+// Untouched is what of the problems there may be before a first release, when
+// nothing serves in either slot yet: it is asked for only when it matters.
+func Untouched(problems []Problem, ask func() (Serving, error)) []Problem {
+	if !slices.ContainsFunc(problems, func(p Problem) bool { return p.Comes && !p.Later }) {
+		return problems
+	}
+	found, err := ask()
+	if err != nil || !found.Nothing() {
+		return problems
+	}
+	for i := range problems {
+		problems[i].Later = problems[i].Later || problems[i].Comes
+	}
+	return problems
+}
+
 // Services reads those of both slots.
 func (g Gateway) Services(ctx context.Context) (Services, error) {
 	return g.services(ctx, g.of(state.SlotA), g.of(state.SlotB))
@@ -67,7 +84,7 @@ func (g Gateway) Beside(routes []Route, found, made Services) []Problem {
 		}
 		if service == nil {
 			p := g.absent(name, "its part of the traffic is answered with an error")
-			p.Later = idle
+			p.Later, p.Comes = idle, true
 			out = append(out, p)
 			continue
 		}
@@ -104,7 +121,9 @@ func (i Istio) Beside(routes []Route, found, made Services) []Problem {
 		return []Problem{i.absent(i.Service, "and the manifests do not make it")}
 	}
 	if service == nil {
-		return nil
+		p := i.absent(i.Service, "no traffic can be sent to it")
+		p.Comes = true
+		return []Problem{p}
 	}
 	var out []Problem
 	for _, r := range routes {
@@ -137,8 +156,9 @@ func lacksPort(service *unstructured.Unstructured, r Route, slot state.Slot) *Pr
 		return nil
 	}
 	return &Problem{
-		Text: fmt.Sprintf("Service %s has ports %v, and %s sends to %v", service.GetName(), portsOf(service), r.Ref, ports),
-		Hint: "name a port of the Service in the route (not the pods' own, its targetPort), or add it to the Service",
+		Comes: true,
+		Text:  fmt.Sprintf("Service %s has ports %v, and %s sends to %v", service.GetName(), portsOf(service), r.Ref, ports),
+		Hint:  "name a port of the Service in the route (not the pods' own, its targetPort), or add it to the Service",
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +16,6 @@ import (
 	"github.com/manent/action/providers"
 	api "github.com/manent/action/providers/api/kubernetes"
 	"github.com/manent/action/providers/api/kubernetes/route"
-	"github.com/manent/action/state"
 )
 
 // API groups, as rules of a Role name them.
@@ -47,6 +45,7 @@ type Route struct {
 	Ref   api.Ref
 	Doc   map[string]any
 	Split route.Split
+	Ahead time.Duration // of the API server's clock, by which the document's times are
 }
 
 // Revision is the object's resourceVersion, "" when it has none.
@@ -57,10 +56,14 @@ func (r Route) Revision() string {
 }
 
 // Changed is when the rules were last changed, long ago when the document does
-// not say. It is recorded in whole seconds, so it was up to one later.
-func (r Route) Changed() time.Time {
+// not say. It is recorded in whole seconds, so it was up to one later, by a
+// clock that may be ahead: a time to come counts as now.
+func (r Route) Changed(now time.Time) time.Time {
 	change, _ := r.Split.LastChange()
-	return change.At.Add(time.Second)
+	if at := change.At.Add(time.Second - r.Ahead); at.Before(now) {
+		return at
+	}
+	return now
 }
 
 // Write is what is known of the last change of a route.
@@ -69,6 +72,8 @@ type Write struct {
 	Ours bool // manent did it, and asks whether it is in force
 	Back bool // it took all traffic from the candidate
 	Mute bool // nobody wants to be warned
+
+	First bool // nothing serves yet in either slot: what is missing may come
 }
 
 // namespace is the one of the Services and workloads.
@@ -99,7 +104,7 @@ func (o Options) find(ctx context.Context, group, resource, id string, versions 
 
 // parse reads a document.
 func (o Options) parse(ref api.Ref, doc map[string]any, read func(map[string]any, route.Names) (route.Split, error)) (Route, error) {
-	r := Route{Ref: ref, Doc: doc}
+	r := Route{Ref: ref, Doc: doc, Ahead: o.Client.Ahead(o.Now())}
 	names, err := o.names()
 	if err == nil {
 		r.Split, err = read(doc, names)
@@ -136,32 +141,6 @@ func Absent(ref api.Ref) string {
 		kind, setting = "VirtualService", "virtual_service"
 	}
 	return fmt.Sprintf("%s %s was looked for in namespace %s: apply it there, or correct the settings %s, namespace or route_namespace", kind, ref.Name, ref.Namespace, setting)
-}
-
-// unknowable: nobody can count what serves in a slot.
-const unknowable = -1
-
-// each counts for both slots at once, so that a slow API server answers within
-// one call of the engine.
-func each(count func(state.Slot) (int, error)) (map[state.Slot]int, error) {
-	var got [2]int
-	var failed [2]error
-	var asked sync.WaitGroup
-	slots := []state.Slot{state.SlotA, state.SlotB}
-	for i, slot := range slots {
-		asked.Go(func() { got[i], failed[i] = count(slot) })
-	}
-	asked.Wait()
-	units := map[state.Slot]int{}
-	for i, slot := range slots {
-		if failed[i] != nil {
-			return nil, failed[i]
-		}
-		if got[i] != unknowable {
-			units[slot] = got[i]
-		}
-	}
-	return units, nil
 }
 
 // reached reports whether the proxies have had time to follow a change.

@@ -29,40 +29,64 @@ func (g Gateway) Parse(ref api.Ref, doc map[string]any) (Route, error) {
 	return g.parse(ref, doc, route.Gateway)
 }
 
-// Capacity counts the ready endpoints of each slot's Service. A Service that
+// Capacity finds the ready endpoints of each slot's Service. A Service that
 // is not there has none; what an ExternalName stands for nobody knows.
-func (g Gateway) Capacity(ctx context.Context) (map[state.Slot]int, error) {
-	return each(func(slot state.Slot) (int, error) {
+func (g Gateway) Capacity(ctx context.Context) (Serving, error) {
+	return each(g.Deploys, func(slot state.Slot) (chosen, error) {
+		c := chosen{by: "Service " + g.of(slot)}
 		service, err := g.service(ctx, g.of(slot))
 		switch {
 		case providers.KindOf(err) == providers.NotFound:
-			return 0, nil
+			return c, nil
 		case err != nil:
-			return 0, err
+			return c, err
 		}
+		c.labels, _, _ = unstructured.NestedStringMap(service.Object, "spec", "selector")
 		if kind, _, _ := unstructured.NestedString(service.Object, "spec", "type"); kind == "ExternalName" {
-			return unknowable, nil
+			c.hidden = true
+			return c, nil
 		}
-		return g.endpoints(ctx, service)
+		c.ready, err = g.endpoints(ctx, service)
+		return c, err
 	})
 }
 
-// endpoints counts what is ready, at least up to the first page that has any:
+// endpoints finds what is ready, at least up to the first page that has any:
 // whether there are some is what matters.
-func (g Gateway) endpoints(ctx context.Context, service *unstructured.Unstructured) (int, error) {
+func (g Gateway) endpoints(ctx context.Context, service *unstructured.Unstructured) (map[string]bool, error) {
 	kind := schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
-	n := 0
+	found := map[string]bool{}
 	err := g.Client.List(ctx, kind, service.GetNamespace(), "kubernetes.io/service-name="+service.GetName(), func(slice *unstructured.Unstructured) bool {
 		endpoints, _, _ := unstructured.NestedSlice(slice.Object, "endpoints")
-		for _, e := range endpoints {
+		for i, e := range endpoints {
 			e, _ := e.(map[string]any)
 			if ready, given, _ := unstructured.NestedBool(e, "conditions", "ready"); ready || !given {
-				n++
+				found[endpoint(slice, e, i)] = true
 			}
 		}
-		return n < 1000
+		return len(found) < 1000
 	})
-	return n, err
+	return found, err
+}
+
+// endpoint names one, so that it is known again behind another Service: by its
+// pod, else by address and ports, since pods of one host can share its address.
+func endpoint(slice *unstructured.Unstructured, e map[string]any, i int) string {
+	if pod, _, _ := unstructured.NestedMap(e, "targetRef"); pod["name"] != nil {
+		return fmt.Sprint(pod["kind"], pod["namespace"], pod["name"])
+	}
+	addresses, _, _ := unstructured.NestedSlice(e, "addresses")
+	if len(addresses) == 0 {
+		return fmt.Sprint(slice.GetName(), i)
+	}
+	var ports []string
+	given, _, _ := unstructured.NestedSlice(slice.Object, "ports")
+	for _, p := range given {
+		one, _ := p.(map[string]any)
+		ports = append(ports, fmt.Sprint(one["port"]))
+	}
+	slices.Sort(ports)
+	return fmt.Sprint(addresses[0], ports)
 }
 
 // InForce asks the route's parents. A condition that says no of what is ours
@@ -80,7 +104,7 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 		if young && (!no.Current || last.Ours && !last.Back) {
 			return false, nil
 		}
-		note, err := g.refused(services, r, no, last.Back)
+		note, err := g.refused(services, r, no, last.Back, last.First)
 		if err != nil && young && last.Ours && providers.KindOf(err) == providers.Invalid {
 			return false, nil // it may look again
 		}
@@ -90,7 +114,7 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 		notes = append(notes, note)
 	}
 	since := last.At
-	if reported := route.ReportedAt(r.Doc); young && reported.After(since) {
+	if reported := route.ReportedAt(r.Doc).Add(-r.Ahead); young && reported.After(since) {
 		since = reported
 	}
 	if !g.reached(since) || young && len(v.Silent) > 0 {
@@ -111,7 +135,7 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 // refused says whether a condition that says no is about what is ours: then it
 // is an error, else a note. One of which that cannot be known keeps no return
 // from its end: what it did not take serves nobody, and so not the candidate.
-func (g Gateway) refused(services func() (Services, error), r Route, no route.Refusal, back bool) (note string, err error) {
+func (g Gateway) refused(services func() (Services, error), r Route, no route.Refusal, back, first bool) (note string, err error) {
 	refused := &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("%s", no), Hint: "see the route's status"}
 	if no.Dropped() && back {
 		return fmt.Sprintf("%s; all traffic is taken from the candidate in any case", no), nil
@@ -123,11 +147,13 @@ func (g Gateway) refused(services func() (Services, error), r Route, no route.Re
 	if err != nil {
 		return "", err
 	}
-	idle, hint := g.lacking(found, r, no)
+	idle, hint := g.lacking(found, r, no, first)
 	switch {
 	case hint != "":
 		refused.Hint = hint
 		return "", refused
+	case idle && first:
+		return fmt.Sprintf("%s; nothing serves yet, so that a deployment may still bring it", no), nil
 	case idle:
 		return fmt.Sprintf("%s; it is the slot without traffic, so this may wait", no), nil
 	case no.Reason == "BackendNotFound" || no.Reason == "InvalidKind" || no.Reason == "RefNotPermitted" && g.sameNamespace(r.Ref):
@@ -141,8 +167,8 @@ func (g Gateway) refused(services func() (Services, error), r Route, no route.Re
 // lacking looks at the slots' Services, since a condition names one reason and
 // there may be several: a hint when one that gets traffic is not there, has not
 // the port, or is what the message is about; idle when that is so of one that
-// gets none.
-func (g Gateway) lacking(found Services, r Route, no route.Refusal) (idle bool, hint string) {
+// gets none, as nobody does before a first release.
+func (g Gateway) lacking(found Services, r Route, no route.Refusal, first bool) (idle bool, hint string) {
 	shares := r.Split.Shares("")
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
 		name := g.of(slot)
@@ -158,7 +184,7 @@ func (g Gateway) lacking(found Services, r Route, no route.Refusal) (idle bool, 
 		default:
 			continue
 		}
-		if shares[slot] > 0 {
+		if shares[slot] > 0 && !first {
 			return false, lacks
 		}
 		idle = true

@@ -33,9 +33,10 @@ func (i Istio) Parse(ref api.Ref, doc map[string]any) (Route, error) {
 	return i.parse(ref, doc, route.Istio)
 }
 
-// Capacity counts the ready pods of each subset, after it has seen that the
+// Capacity finds the ready pods of each subset, after it has seen that the
 // DestinationRule has both: a weight for a subset that is not there makes 503.
-func (i Istio) Capacity(ctx context.Context) (map[state.Slot]int, error) {
+// A Service that is missing while no pod is there comes with the first release.
+func (i Istio) Capacity(ctx context.Context) (Serving, error) {
 	var service *unstructured.Unstructured
 	var missing error
 	var asked sync.WaitGroup
@@ -43,27 +44,51 @@ func (i Istio) Capacity(ctx context.Context) (map[state.Slot]int, error) {
 	subsets, err := i.subsets(ctx)
 	asked.Wait()
 	if err != nil {
-		return nil, err
+		return Serving{}, err
 	}
-	switch {
-	case missing != nil && i.Deploys && providers.KindOf(missing) == providers.NotFound:
-		return map[state.Slot]int{state.SlotA: 0, state.SlotB: 0}, nil // the first deployment brings it
-	case missing != nil:
-		return nil, missing
+	if missing != nil && providers.KindOf(missing) == providers.NotFound {
+		return i.unserved(ctx, subsets, missing)
+	}
+	if missing != nil {
+		return Serving{}, missing
 	}
 	selector, _, _ := unstructured.NestedStringMap(service.Object, "spec", "selector")
 	if len(selector) == 0 {
-		return nil, nil // its endpoints are made by somebody else, and nobody can know of them
+		return Serving{}, nil // its endpoints are made by somebody else, and nobody can know of them
 	}
 	for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
 		if err := disjoint(service.GetName(), selector, slot, subsets[slot]); err != nil {
-			return nil, err
+			return Serving{}, err
 		}
 	}
-	return each(func(slot state.Slot) (int, error) {
-		both := maps.Clone(selector)
-		maps.Copy(both, subsets[slot])
-		return i.pods(ctx, service.GetNamespace(), both)
+	return i.choose(ctx, subsets, selector)
+}
+
+// unserved is for a Service that is missing: without it nothing serves, and
+// with pods that wait for it that is a mistake.
+func (i Istio) unserved(ctx context.Context, subsets map[state.Slot]map[string]string, missing error) (Serving, error) {
+	found := Serving{Units: map[state.Slot]int{state.SlotA: 0, state.SlotB: 0}}
+	if i.Deploys {
+		return found, nil
+	}
+	pods, err := i.choose(ctx, subsets, nil)
+	if err != nil || !pods.Nothing() {
+		return Serving{}, api.Join(err, missing)
+	}
+	return found, nil
+}
+
+// choose finds the ready pods of each subset that a Service chooses too.
+func (i Istio) choose(ctx context.Context, subsets map[state.Slot]map[string]string, selector map[string]string) (Serving, error) {
+	ns, err := i.namespace()
+	if err != nil {
+		return Serving{}, err
+	}
+	return each(i.Deploys, func(slot state.Slot) (c chosen, err error) {
+		c.by, c.labels = "subset "+string(slot), maps.Clone(subsets[slot])
+		maps.Copy(c.labels, selector)
+		c.ready, err = i.pods(ctx, ns, c.labels)
+		return c, err
 	})
 }
 
@@ -106,15 +131,15 @@ func (i Istio) subsets(ctx context.Context) (map[state.Slot]map[string]string, e
 	return map[state.Slot]map[string]string{state.SlotA: found[state.SlotA], state.SlotB: found[state.SlotB]}, nil
 }
 
-func (i Istio) pods(ctx context.Context, namespace string, labels map[string]string) (int, error) {
-	n := 0
+func (i Istio) pods(ctx context.Context, namespace string, labels map[string]string) (map[string]bool, error) {
+	found := map[string]bool{}
 	err := i.Client.List(ctx, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, terms(labels), func(pod *unstructured.Unstructured) bool {
 		if ready(pod) {
-			n++
+			found[pod.GetName()] = true
 		}
-		return n < 1000
+		return len(found) < 1000
 	})
-	return n, err
+	return found, err
 }
 
 // ready reports whether a pod serves: it is Ready and not about to end.

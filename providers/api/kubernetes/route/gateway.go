@@ -20,7 +20,7 @@ const (
 func Gateway(doc map[string]any, names Names) (Split, error) {
 	return format{
 		kind: "HTTPRoute", list: "rules", refs: "backendRefs", absent: 1,
-		owner: gatewayOwner, target: gatewayTarget,
+		owner: gatewayOwner, target: gatewayTarget, mirrors: gatewayMirrors,
 		rename:  func(ref map[string]any, slot state.Slot, n Names) { ref["name"] = n.Service + "-" + string(slot) },
 		missing: "give the application's rule two backendRefs: Service " + names.Service + "-a with weight 100 and " + names.Service + "-b with weight 0",
 	}.read(doc, names)

@@ -14,7 +14,7 @@ import (
 func Istio(doc map[string]any, names Names) (Split, error) {
 	return format{
 		kind: "VirtualService", list: "http", refs: "route", others: []string{"tcp", "tls"}, alone: true,
-		owner: istioOwner, rename: istioRename, target: istioTarget, before: true,
+		owner: istioOwner, rename: istioRename, target: istioTarget, mirrors: istioMirrors, before: true,
 		missing: "give the application's http entry two destinations: host " + names.Service + " with subset a and weight 100, and with subset b and weight 0",
 	}.read(doc, names)
 }
@@ -87,8 +87,8 @@ func has(headers map[string]any, name string) bool {
 	return false
 }
 
-// Subsets checks that a DestinationRule tells the slots apart, and returns the
-// labels of each.
+// Subsets are the labels of both slots in a DestinationRule, of each subset by
+// its name.
 func Subsets(doc map[string]any, n Names) (map[state.Slot]map[string]string, error) {
 	spec, _ := doc["spec"].(map[string]any)
 	if host := text(spec, "host", ""); !SameHost(host, namespaceOf(doc), n) {
@@ -108,9 +108,6 @@ func Subsets(doc map[string]any, n Names) (map[state.Slot]map[string]string, err
 			return nil, invalid(fmt.Sprintf("add to spec.subsets {name: %s, labels: {manent.io/track: %s}}: requests for a subset that is not there are answered 503", slot, slot),
 				"it has no subset %s with labels", slot)
 		}
-	}
-	if a, b := out[state.SlotA], out[state.SlotB]; Within(a, b) || Within(b, a) {
-		return nil, invalid("give each subset the label that only its slot's pods have, such as manent.io/track", "subset a has labels %v and b has %v: what the one gets reaches pods of the other slot too", a, b)
 	}
 	return out, nil
 }

@@ -42,8 +42,12 @@ type Split struct {
 	doc     map[string]any
 	all     []map[string]any
 	testers []int  // indexes of manent's own entries for testers
+	testing []Rule // these entries
 	loose   []Rule // others that send to a slot, whatever the share is
 	beside  []Rule // others that send to the Service past its slots
+	aside   []Rule // those that the setting rules leaves alone, whatever they send to
+
+	mirroring []Rule // others, and managed ones, that send a copy of their requests to our pods
 }
 
 // Rule is one managed rule.
@@ -57,6 +61,8 @@ type Rule struct {
 	extra map[state.Slot][]Backend // further entries of a slot
 	past  []backend                // entries of the Service itself
 	alone bool                     // it has one entry, which gets everything
+
+	mirrors []mirror // copies of its requests that reach our pods
 }
 
 // Backend is a slot's place in a rule.
@@ -74,6 +80,7 @@ type format struct {
 	alone            bool                                                 // an entry that is alone gets everything, whatever its weight
 	owner            func(ref map[string]any, in string, n Names) backend // whose an entry is
 	rename           func(ref map[string]any, slot state.Slot, n Names)   // makes a slot's entry the other's
+	mirrors          func(entry map[string]any) []mirrored                // where copies of an entry's requests go
 	target           func(s Split, r Rule, n int, t Testers) (map[string]any, error)
 	before           bool   // testers' entries come before what they are cloned from, else last
 	missing          string // what to add if there is no managed rule
@@ -96,11 +103,11 @@ func (f format) read(doc map[string]any, names Names) (Split, error) {
 	var rules []Rule
 	for _, list := range append([]string{f.list}, f.others...) {
 		for i, entry := range objects(spec[list]) {
+			rule, err := s.rule(list, i, entry)
 			if list == f.list && s.own(entry) {
-				s.testers = append(s.testers, i)
+				s.testers, s.testing = append(s.testers, i), append(s.testing, rule)
 				continue
 			}
-			rule, err := s.rule(list, i, entry)
 			if err != nil {
 				return Split{}, err
 			}
@@ -114,14 +121,18 @@ func (f format) read(doc map[string]any, names Names) (Split, error) {
 }
 
 // choose says which rules are managed: those named in the settings, if they
-// are all there, and nothing else counts then. Otherwise all that name both
+// are all there, and the others are left alone then. Otherwise all that name both
 // slots, so that a rule which lost its name does not keep its traffic; where
 // none does, those that name one.
 func (s *Split) choose(rules []Rule) {
 	if len(s.names.Rules) > 0 && s.lost(rules) == "" {
-		s.Rules = slices.DeleteFunc(rules, func(r Rule) bool { return !s.managed(r) || !slices.Contains(s.names.Rules, r.Name) })
+		beside := func(r Rule) bool { return !s.managed(r) || !slices.Contains(s.names.Rules, r.Name) }
+		s.Rules = slices.DeleteFunc(slices.Clone(rules), beside)
+		s.aside = slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return !beside(r) })
+		s.mirroring = mirroring(s.Rules)
 		return
 	}
+	s.mirroring = mirroring(rules)
 	var lone []Rule
 	for _, r := range rules {
 		switch {
@@ -168,6 +179,7 @@ func (s Split) rule(list string, i int, entry map[string]any) (Rule, error) {
 	r := Rule{
 		Index: i, Name: name, Refs: map[state.Slot]Backend{}, Foreign: map[string]int64{},
 		list: list, extra: map[state.Slot][]Backend{}, alone: s.format.alone && len(refs) == 1,
+		mirrors: s.mirrors(entry),
 	}
 	for j, ref := range refs {
 		weight, given, err := number(ref["weight"])

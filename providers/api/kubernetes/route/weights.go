@@ -93,9 +93,10 @@ func (s Split) Lowest(slot state.Slot) float64 {
 
 // Foreign is the weight of entries that are not ours in managed rules, and of
 // those anywhere that send to the Service itself, and so to the pods of both
-// slots. One that is alone and has no weight counts 100.
-func (s Split) Foreign() map[string]float64 {
-	out := map[string]float64{}
+// slots. One that is alone and has no weight counts 100. So is what reaches the
+// candidate and no share says: see strayed.
+func (s Split) Foreign(candidate state.Slot) map[string]float64 {
+	out := s.strayed(candidate)
 	for _, r := range s.Rules {
 		for name, w := range r.Foreign {
 			out[name] = max(out[name], float64(w))
@@ -132,6 +133,10 @@ func (s Split) Unfit() error {
 	}
 	for _, r := range s.loose {
 		return s.pinned(r)
+	}
+	for _, r := range s.mirroring {
+		return invalid("take the mirror out: it reaches a version that has no share, and goes on when its slot is emptied",
+			"rule %s mirrors its requests to %s, whatever the share is", r.label(), r.mirrors[0].name)
 	}
 	for _, r := range s.Rules {
 		for slot := range r.extra {

@@ -46,9 +46,9 @@ type Dialect interface {
 	// Ref names a route.
 	Ref(ctx context.Context, id string) (api.Ref, error)
 	Parse(ref api.Ref, doc map[string]any) (dialect.Route, error)
-	// Capacity counts what serves in each slot, without those that nobody
-	// can know of, and checks what has to be there beside the routes.
-	Capacity(ctx context.Context) (map[state.Slot]int, error)
+	// Capacity finds what serves in each slot, and checks what has to be
+	// there beside the routes.
+	Capacity(ctx context.Context) (dialect.Serving, error)
 	// Services are those that routes lead to, and Beside what is wrong with
 	// them, where made is what a deployment makes.
 	Services(ctx context.Context) (dialect.Services, error)
@@ -83,11 +83,7 @@ func (r *Router) Holders(ctx context.Context, id string) ([]string, error) {
 	if err != nil {
 		return nil, named("read "+id, err)
 	}
-	var out []string
-	for _, c := range o.Split.Holders() {
-		out = append(out, c.Manager)
-	}
-	return out, nil
+	return o.Managers(), nil
 }
 
 // Beside is what is wrong beside the routes, as far as these can be read.
@@ -103,7 +99,8 @@ func (r *Router) Beside(ctx context.Context, made dialect.Services) ([]dialect.P
 	if err != nil || len(routes) == 0 {
 		return nil, named("look at the Services", err)
 	}
-	return r.In.Beside(routes, services, made), nil
+	ask := func() (dialect.Serving, error) { return r.In.Capacity(ctx) }
+	return dialect.Untouched(r.In.Beside(routes, services, made), ask), nil
 }
 
 // glance bounds how long Read looks for what serves in the slots, within one
@@ -132,13 +129,13 @@ func (r *Router) all(ctx context.Context, ids []string, beside func()) []answer 
 // Read implements router.Router. What serves in the slots is not known while
 // it cannot be read; the weights are, and a return needs no more.
 func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, error) {
-	var units map[state.Slot]int
+	var serving dialect.Serving
 	var unknown error
 	var looks sync.WaitGroup
 	looks.Go(func() {
 		short, cancel := context.WithTimeout(ctx, glance)
 		defer cancel()
-		units, unknown = r.In.Capacity(short)
+		serving, unknown = r.In.Capacity(short)
 	})
 	found := r.all(ctx, r.Parts, func() {})
 	out := router.Reading{Parts: make([]router.Part, len(r.Parts))}
@@ -153,7 +150,7 @@ func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, e
 	looks.Wait()
 	for i := range out.Parts {
 		if out.Parts[i].Err == nil {
-			out.Parts[i].Units = units
+			beside(&out.Parts[i], found[i].route, serving, slots.Candidate)
 		}
 	}
 	if unknown != nil && ctx.Err() == nil && slots.Candidate != "" { // before a rollout Settled says it
@@ -162,9 +159,20 @@ func (r *Router) Read(ctx context.Context, slots state.Slots) (router.Reading, e
 	return out, nil
 }
 
+// beside adds to a part what is seen beside its route.
+func beside(part *router.Part, o dialect.Route, serving dialect.Serving, candidate state.Slot) {
+	part.Units = serving.Units
+	if mixed := serving.Unfit(o.Split); mixed != nil && part.Unfit == nil {
+		part.Unfit = named(o.Ref.String(), mixed)
+	}
+	if stray := serving.Stray(o.Split, candidate); stray > 0 {
+		part.Foreign = together(map[string]float64{dialect.Strayed(candidate): stray}, part.Foreign)
+	}
+}
+
 // describe says what a route has.
 func (r *Router) describe(ctx context.Context, o dialect.Route, candidate state.Slot, part *router.Part) {
-	part.Weights, part.Shares, part.Foreign = o.Split.Weights(), o.Split.Shares(candidate), o.Split.Foreign()
+	part.Weights, part.Shares, part.Foreign = o.Split.Weights(), o.Split.Shares(candidate), o.Split.Foreign(candidate)
 	part.Revision = o.Revision()
 	if unfit := o.Split.Unfit(); unfit != nil {
 		part.Unfit = named(o.Ref.String(), unfit)
@@ -172,7 +180,7 @@ func (r *Router) describe(ctx context.Context, o dialect.Route, candidate state.
 	if change, ok := o.Split.LastChange(); ok {
 		part.By = change.String()
 	}
-	settled, err := r.In.InForce(ctx, o, dialect.Write{At: o.Changed(), Mute: true})
+	settled, err := r.In.InForce(ctx, o, dialect.Write{At: o.Changed(r.Now()), Mute: true})
 	part.Pending = !settled || err != nil
 }
 
@@ -184,9 +192,10 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 		ids[i] = p.ID
 	}
 	var absent error
+	var serving dialect.Serving
 	found := r.all(ctx, ids, func() {
 		if receipt == nil {
-			_, absent = r.In.Capacity(ctx)
+			serving, absent = r.In.Capacity(ctx)
 		}
 	})
 	if absent != nil {
@@ -199,12 +208,12 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 		if f.err != nil {
 			return false, named("prove "+ids[i], f.err)
 		}
-		last := lastWrite(f.route, receipt, ids[i])
-		if !f.route.Split.Done(want[i].Weights, last.Gone) {
+		last, gone := dialect.LastWrite(f.route, receipt, ids[i], r.Now())
+		if last.First = serving.Nothing(); !f.route.Split.Done(want[i].Weights, gone) {
 			return false, nil
 		}
 		proofs[i] = func() error {
-			ok, err := r.In.InForce(ctx, f.route, last.Write)
+			ok, err := r.In.InForce(ctx, f.route, last)
 			if !ok {
 				all.Store(false)
 			}
@@ -268,7 +277,7 @@ func (r *Router) Target(ctx context.Context, _ state.Slots, slot state.Slot, mat
 
 // target writes the testers' entries of one route, and leaves it as it is then.
 func (r *Router) target(ctx context.Context, id string, o *answer, want *route.Testers) error {
-	for range tries {
+	for range dialect.Tries {
 		if o.err != nil {
 			return o.err
 		}
@@ -281,14 +290,14 @@ func (r *Router) target(ctx context.Context, id string, o *answer, want *route.T
 		}
 		before := o.route.Split
 		_, refused := r.Client.Patch(ctx, o.route.Ref, ops)
-		if refused != nil && !lostRace(refused) {
+		if refused != nil && !dialect.LostRace(refused) {
 			return refused
 		}
 		if o.route, o.err = r.look(ctx, id); o.err == nil && refused != nil && providers.KindOf(refused) == providers.Invalid && o.route.Split.Same(before) {
 			return refused
 		}
 	}
-	return busy()
+	return dialect.Busy()
 }
 
 // awaited bounds how long Target waits for all routes, within one call of the
@@ -299,7 +308,7 @@ const awaited = 10 * time.Second
 // no reason to fail: the gate sees what testers see.
 func (r *Router) await(ctx context.Context, o dialect.Route, until time.Time, off bool) error {
 	for {
-		if ok, err := r.In.InForce(ctx, o, dialect.Write{At: o.Changed(), Back: off}); ok || err != nil {
+		if ok, err := r.In.InForce(ctx, o, dialect.Write{At: o.Changed(r.Now()), Back: off}); ok || err != nil {
 			return err
 		}
 		if !r.Now().Before(until) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -14,22 +15,6 @@ import (
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/state"
 )
-
-// tries bounds how often a patch that lost a race over something else than the
-// weights is made again.
-const tries = 5
-
-// lostRace reports whether a patch may have been refused because the document
-// was not as read: a failed test is Invalid.
-func lostRace(err error) bool {
-	return providers.IsConflict(err) || providers.KindOf(err) == providers.Invalid
-}
-
-func busy() error {
-	return &providers.Fault{Kind: providers.Conflict,
-		Err:  fmt.Errorf("somebody else changed the object %d times in a row, its weights stayed", tries),
-		Hint: "look in its metadata.managedFields for who writes it all the time"}
-}
 
 // job is the write of one part.
 type job struct {
@@ -84,7 +69,7 @@ func (r *Router) Write(ctx context.Context, slots state.Slots, want []state.Part
 			problems = append(problems, named("write weights of "+j.want.ID, err))
 			continue
 		}
-		j.note(receipt, sent, r.Now())
+		dialect.Note(receipt, j.want.ID, j.found, j.gone(), sent, r.Now())
 	}
 	return receipt, api.Join(problems...)
 }
@@ -94,11 +79,14 @@ func (r *Router) carries(ctx context.Context, jobs []job, candidate state.Slot) 
 	if !slices.ContainsFunc(jobs, func(j job) bool { return j.failed == nil && j.raises() }) {
 		return nil
 	}
-	units, err := r.In.Capacity(ctx)
+	serving, err := r.In.Capacity(ctx)
+	if err == nil {
+		err = serving.Any()
+	}
 	if err != nil {
 		return named("look at what serves", err)
 	}
-	if n, known := units[candidate]; known && n == 0 {
+	if n, known := serving.Units[candidate]; known && n == 0 {
 		return named("write weights", &providers.Fault{Kind: providers.Unavailable,
 			Err: fmt.Errorf("nothing in slot %s is ready, and its share is to grow", candidate), Hint: "bring its pods up first"})
 	}
@@ -135,7 +123,7 @@ func (j *job) done() bool { return j.found.Split.Done(j.want.Weights, j.gone()) 
 // expected returns nil if the part is what the caller saw, or as wanted, and
 // its share may be raised if that is wanted.
 func (j *job) expected() error {
-	seen, foreign := j.found.Split.Weights(), j.found.Split.Foreign()
+	seen, foreign := j.found.Split.Weights(), j.found.Split.Foreign(j.slot)
 	switch {
 	case j.done():
 		return nil
@@ -143,13 +131,20 @@ func (j *job) expected() error {
 		return &providers.Fault{Kind: providers.Unavailable, Err: errors.New("it could not be read before, so there is nothing to compare with"), Hint: "read again"}
 	case j.expect == nil || !router.Same(seen, j.expect.Weights):
 		return j.drifted(seen)
-	case !router.Same(foreign, j.expect.Foreign):
+	case !router.Same(foreign, j.seenForeign()):
 		return j.drifted(together(seen, foreign))
 	}
 	if unfit := j.found.Split.Unfit(); unfit != nil && j.raises() {
 		return &providers.Fault{Kind: providers.Invalid, Err: unfit, Hint: providers.HintOf(unfit)}
 	}
 	return nil
+}
+
+// seenForeign is what the caller saw in the route itself.
+func (j *job) seenForeign() map[string]float64 {
+	out := maps.Clone(j.expect.Foreign)
+	delete(out, dialect.Strayed(j.slot))
+	return out
 }
 
 func together(seen, foreign map[string]float64) map[string]float64 {
@@ -177,7 +172,7 @@ func (j *job) drifted(seen map[string]float64) error {
 // (the API server refuses what the patch says). It says whether a patch of
 // this call did it.
 func (j *job) write(ctx context.Context) (sent bool, err error) {
-	for range tries {
+	for range dialect.Tries {
 		if j.done() {
 			return false, nil
 		}
@@ -188,7 +183,7 @@ func (j *job) write(ctx context.Context) (sent bool, err error) {
 		if err == nil {
 			return true, j.verify(j.In.Parse(j.found.Ref, patched.Object))
 		}
-		if !lostRace(err) {
+		if !dialect.LostRace(err) {
 			return false, err
 		}
 		before, refused := j.found, err
@@ -199,7 +194,7 @@ func (j *job) write(ctx context.Context) (sent bool, err error) {
 			return false, refused
 		}
 	}
-	return false, busy()
+	return false, dialect.Busy()
 }
 
 // verify looks at what the API server stored: an admission webhook may have
