@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -160,24 +161,36 @@ func (c *Client) Get(ctx context.Context, r Ref) (obj *unstructured.Unstructured
 // pageSize bounds one answer of a list.
 const pageSize = 100
 
-// List reads the objects that a label selector matches, in pages, until visit
-// says that it has seen enough.
+// List reads the objects that a label selector matches, "" for all, in pages,
+// until visit says that it has seen enough. When the pages that follow have
+// expired it begins anew, once; visit sees each name once all the same.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
 func (c *Client) List(ctx context.Context, kind schema.GroupVersionResource, namespace, selector string, visit func(*unstructured.Unstructured) (more bool)) error {
 	r := Ref{GroupVersionResource: kind, Namespace: namespace}
 	opts := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+	what := call{op: strings.TrimSpace("list " + kind.Resource + " " + selector), verb: "list", ref: r}
+	seen, again := map[string]bool{}, false
 	for {
 		var page *unstructured.UnstructuredList
-		err := c.do(ctx, call{op: "list " + kind.Resource + " " + selector, verb: "list", ref: r}, func(ctx context.Context, l *connection) (err error) {
+		expired := false
+		err := c.do(ctx, what, func(ctx context.Context, l *connection) (err error) {
 			page, err = l.resource(r).List(ctx, opts)
+			expired = apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 			return err
 		})
+		if expired && opts.Continue != "" && !again {
+			opts.Continue, again = "", true
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		for i := range page.Items {
-			if !visit(&page.Items[i]) {
+			name := page.Items[i].GetNamespace() + "/" + page.Items[i].GetName()
+			if !seen[name] && !visit(&page.Items[i]) {
 				return nil
 			}
+			seen[name] = true
 		}
 		if opts.Continue = page.GetContinue(); opts.Continue == "" {
 			return nil

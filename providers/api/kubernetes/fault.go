@@ -79,6 +79,8 @@ func (c *Client) answered(what call, err apierrors.APIStatus) (providers.Kind, e
 	text := fmt.Errorf("status %d: %s", code, c.clean(message(err)))
 	kind := httpx.KindOf(code)
 	switch {
+	case code == http.StatusGone: // what was to follow in a list is not kept so long; nothing is said of any object
+		return providers.Unavailable, text, ""
 	case code == http.StatusGatewayTimeout: // the request went on inside and may have been done
 		kind = providers.Unknown
 	case what.answer.to != "":

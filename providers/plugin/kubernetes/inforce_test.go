@@ -89,6 +89,21 @@ func TestInForce(t *testing.T) {
 			}
 		}
 	}
+	second := func(status func(map[string]any), reason string) func(map[string]any) { // one more parent, which says no with a reason
+		return func(o map[string]any) {
+			status(o)
+			inner := map[string]any{"name": "inner"}
+			spec := o["spec"].(map[string]any)
+			spec["parentRefs"] = append(spec["parentRefs"].([]any), inner)
+			said := map[string]any{"type": "Accepted", "status": "True", "reason": "Accepted", "observedGeneration": generation}
+			if reason != "" {
+				said["status"], said["reason"] = "False", reason
+			}
+			parents := o["status"].(map[string]any)
+			parents["parents"] = append(parents["parents"].([]any), map[string]any{"parentRef": inner, "conditions": []any{said,
+				map[string]any{"type": "ResolvedRefs", "status": "True", "reason": "ResolvedRefs", "observedGeneration": generation}}})
+		}
+	}
 	const soon, longAfter = time.Second, 2 * time.Minute
 	tests := []struct {
 		name   string
@@ -130,7 +145,11 @@ func TestInForce(t *testing.T) {
 		{name: "ours by its message", share: 25, status: message(says("ResolvedRefs", "False", "UnsupportedProtocol", generation), "shop/shop-b: not spoken here"), after: longAfter, err: "see the Service shop-b"},
 		{name: "whose it is cannot be seen", share: 25, status: says("ResolvedRefs", "False", "UnsupportedProtocol", generation), after: longAfter, err: "UnsupportedProtocol"},
 		{name: "whose it is cannot be seen in a return", share: 0, status: says("ResolvedRefs", "False", "UnsupportedProtocol", generation), after: soon, in: true, logged: "cannot be seen"},
-		{name: "a return that is not accepted", share: 0, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: longAfter, err: "NotAllowedByListeners"},
+		{name: "a return that is not accepted", share: 0, status: says("Accepted", "False", "UnsupportedValue", generation), after: longAfter, err: "UnsupportedValue"},
+		{name: "a return on a parent that takes no route", share: 0, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: longAfter, in: true, logged: "serves nobody by it"},
+		{name: "a return on one that took none before either", share: 0, status: says("Accepted", "False", "NoMatchingListenerHostname", generation-1), after: longAfter, in: true, logged: "serves nobody by it"},
+		{name: "a return that another parent refuses", share: 0, status: second(says("Accepted", "False", "NotAllowedByListeners", generation), "UnsupportedValue"), after: longAfter, err: "Gateway inner: Accepted is not so, UnsupportedValue"},
+		{name: "a return that another parent takes", share: 0, status: second(says("Accepted", "False", "NotAllowedByListeners", generation), ""), after: longAfter, in: true, logged: "Gateway edge: Accepted is not so"},
 		{name: "a return that is not accepted, soon", share: 0, status: says("Accepted", "False", "NotAllowedByListeners", generation), after: soon},
 		{name: "a return with dropped rules", share: 0, status: message(says("PartiallyInvalid", "True", "UnsupportedValue", generation), "Dropped Rule 2"), after: soon, in: true, logged: "in any case"},
 		{name: "a return that falls back", share: 0, status: message(says("PartiallyInvalid", "True", "UnsupportedValue", generation), "Fall Back: rule 2"), after: longAfter, err: "Fall Back"},

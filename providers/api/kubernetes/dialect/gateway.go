@@ -101,7 +101,7 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 	var notes []string
 	services := sync.OnceValues(func() (Services, error) { return g.Services(ctx) })
 	for _, no := range v.Refused {
-		if young && (!no.Current || last.Ours && !last.Back) {
+		if young && (!no.Current || last.Ours && (!last.Back || no.Detached())) {
 			return false, nil
 		}
 		note, err := g.refused(services, r, no, last.Back, last.First)
@@ -139,6 +139,9 @@ func (g Gateway) refused(services func() (Services, error), r Route, no route.Re
 	refused := &providers.Fault{Kind: providers.Invalid, Err: fmt.Errorf("%s", no), Hint: "see the route's status"}
 	if no.Dropped() && back {
 		return fmt.Sprintf("%s; all traffic is taken from the candidate in any case", no), nil
+	}
+	if back && no.Detached() {
+		return fmt.Sprintf("%s; it does not take the route at all, and so serves nobody by it", no), nil
 	}
 	if no.Condition != "ResolvedRefs" {
 		return "", refused

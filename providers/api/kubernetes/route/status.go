@@ -31,6 +31,13 @@ func (r Refusal) Dropped() bool {
 	return r.Condition == "PartiallyInvalid" && strings.HasPrefix(r.Message, "Dropped Rule")
 }
 
+// Detached reports whether the parent does not take the route at all, whatever
+// it says, and so serves nobody by it (RouteConditionReason of Gateway API 1.6).
+// With other reasons of Accepted it may go on with what it had before.
+func (r Refusal) Detached() bool {
+	return r.Condition == "Accepted" && slices.Contains([]string{"NotAllowedByListeners", "NoMatchingListenerHostname", "NoMatchingParent"}, r.Reason)
+}
+
 // Names reports whether the message is about an object of this name.
 func (r Refusal) Names(object string) bool {
 	return slices.Contains(strings.FieldsFunc(r.Message, func(c rune) bool {
