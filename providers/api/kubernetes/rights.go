@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +77,29 @@ func (c *Client) Lacks(ctx context.Context, namespace string, grants []Grant) ([
 		}
 	}
 	return out, nil
+}
+
+// Missing are the rights that the credentials have not got, by namespace, as
+// text, and the rules to add; without those that there may be a way around.
+// With surely, what is there already is only patched.
+func (c *Client) Missing(ctx context.Context, roles map[string][]Grant, surely bool) (text, rules string, err error) {
+	for _, namespace := range slices.Sorted(maps.Keys(roles)) {
+		missing, err := c.Lacks(ctx, namespace, roles[namespace])
+		if err != nil {
+			return "", "", err
+		}
+		for _, g := range missing {
+			if surely {
+				g.Verbs = slices.DeleteFunc(g.Verbs, func(verb string) bool { return verb == "create" })
+			}
+			if g.Spare || len(g.Verbs) == 0 {
+				continue
+			}
+			text += fmt.Sprintf(", %s %s in namespace %s", strings.Join(g.Verbs, " and "), g.Resource, namespace)
+			rules += "; " + g.String() + " in a Role of namespace " + namespace
+		}
+	}
+	return strings.TrimPrefix(text, ", "), strings.TrimPrefix(rules, "; "), nil
 }
 
 func (c *Client) may(ctx context.Context, namespace string, g Grant, verb, name string) (allowed bool, err error) {

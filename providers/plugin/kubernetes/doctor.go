@@ -31,7 +31,23 @@ func (p parts) findings(ctx context.Context) []plugin.Finding {
 		return out
 	}
 	out = append(append(out, p.rights(ctx)), p.services(ctx)...)
-	return append(out, p.holders(ctx)...)
+	return append(append(out, p.holders(ctx)...), p.others(ctx)...)
+}
+
+// others says which routes beside ours reach the slots, as far as it may be
+// asked: no rollout needs it.
+func (p parts) others(ctx context.Context) []plugin.Finding {
+	found, err := p.router.In.Others(ctx, p.router.Parts)
+	f := plugin.Finding{Name: "routes", Text: "nobody can say whether other routes reach the slots: these credentials may not list them, which no rollout needs"}
+	switch {
+	case err != nil && providers.KindOf(err) == providers.Denied:
+		return []plugin.Finding{f}
+	case err != nil || len(found) == 0:
+		return nil // the router says it
+	}
+	f.Warn, f.Text = true, "other routes reach the slots, and manent does not move them: "+strings.Join(found, "; ")
+	f.Hint = "list them in http_route or virtual_service too, or take them out: they give a slot traffic whatever the share is, also after it was emptied"
+	return []plugin.Finding{f}
 }
 
 // cluster says which one it is, and whether it answers.

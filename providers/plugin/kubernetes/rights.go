@@ -60,28 +60,6 @@ func (p parts) all() (map[string][]api.Grant, error) {
 	return roles, err
 }
 
-// lacks are the rights that the credentials have not got, as text, and the
-// rules to add; without those that there may be a way around.
-func lacks(ctx context.Context, client *api.Client, roles map[string][]api.Grant, surely bool) (text, rules string, err error) {
-	for _, namespace := range slices.Sorted(maps.Keys(roles)) {
-		missing, err := client.Lacks(ctx, namespace, roles[namespace])
-		if err != nil {
-			return "", "", err
-		}
-		for _, g := range missing {
-			if surely { // what is there already is only patched
-				g.Verbs = slices.DeleteFunc(g.Verbs, func(verb string) bool { return verb == "create" })
-			}
-			if g.Spare || len(g.Verbs) == 0 {
-				continue
-			}
-			text += fmt.Sprintf(", %s %s in namespace %s", strings.Join(g.Verbs, " and "), g.Resource, namespace)
-			rules += "; " + g.String() + " in a Role of namespace " + namespace
-		}
-	}
-	return strings.TrimPrefix(text, ", "), strings.TrimPrefix(rules, "; "), nil
-}
-
 // check is made before a rollout begins: credentials that can only read, and
 // a Service that is not there, would be found out by the first write or by
 // users. What the manifests need is not asked while they are not there: a step
@@ -112,7 +90,7 @@ func (p parts) check(ctx context.Context) error {
 
 // allowed refuses credentials that may not do what will be needed.
 func (p parts) allowed(ctx context.Context, roles map[string][]api.Grant) error {
-	text, rules, err := lacks(ctx, p.client, roles, true)
+	text, rules, err := p.client.Missing(ctx, roles, true)
 	switch kind := providers.KindOf(err); {
 	case err != nil && (kind == providers.Denied || kind == providers.NotFound):
 		p.log("kubernetes: nobody can say what these credentials may do: %v", api.Bare(err)) // a cluster without RBAC's own roles
@@ -139,7 +117,7 @@ func (p parts) rights(ctx context.Context) plugin.Finding {
 		out.Err = err
 		return out
 	}
-	text, rules, err := lacks(ctx, p.client, roles, false)
+	text, rules, err := p.client.Missing(ctx, roles, false)
 	switch {
 	case err != nil:
 		out.Warn, out.Text = true, fmt.Sprintf("nobody can say what these credentials may do: %v", api.Bare(err))

@@ -101,7 +101,7 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 	var notes []string
 	services := sync.OnceValues(func() (Services, error) { return g.Services(ctx) })
 	for _, no := range v.Refused {
-		if young && (!no.Current || last.Ours && (!last.Back || no.Detached())) {
+		if young && last.early(no) {
 			return false, nil
 		}
 		note, err := g.refused(services, r, no, last.Back, last.First)
@@ -130,6 +130,11 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 		}
 	}
 	return true, nil
+}
+
+// early: a condition may be of before the write, and soon be another.
+func (w Write) early(no route.Refusal) bool {
+	return !no.Current || w.Ours && (!w.Back || no.Detached())
 }
 
 // refused says whether a condition that says no is about what is ours: then it

@@ -275,8 +275,9 @@ func (f *Fake) discover(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("limit") == "" || r.URL.Query().Get("labelSelector") == "" {
-		f.t.Errorf("list %s, want a limit and a label selector", r.URL)
+	routes := strings.HasSuffix(r.URL.Path, "/httproutes") || strings.HasSuffix(r.URL.Path, "/virtualservices")
+	if r.URL.Query().Get("limit") == "" || r.URL.Query().Get("labelSelector") == "" != routes {
+		f.t.Errorf("list %s, want a limit and, but for routes, a label selector", r.URL)
 	}
 	var items []any
 	for path, o := range f.objects {
@@ -299,7 +300,7 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
 func selected(labels map[string]any, selector string) bool {
 	for _, term := range strings.Split(selector, ",") {
 		key, value, _ := strings.Cut(term, "=")
-		if labels[key] != value {
+		if term != "" && labels[key] != value {
 			return false
 		}
 	}

@@ -18,12 +18,21 @@ const (
 // testers need a clone of each managed rule; one that has only the header would
 // lose to any longer path.
 func Gateway(doc map[string]any, names Names) (Split, error) {
+	return gatewayFormat(names).read(doc, names)
+}
+
+// GatewayReaches is how any HTTPRoute reaches pods of ours, nil when it does not.
+func GatewayReaches(doc map[string]any, names Names) []string {
+	return gatewayFormat(names).reaches(doc, names)
+}
+
+func gatewayFormat(names Names) format {
 	return format{
 		kind: "HTTPRoute", list: "rules", refs: "backendRefs", absent: 1,
 		owner: gatewayOwner, target: gatewayTarget, mirrors: gatewayMirrors,
 		rename:  func(ref map[string]any, slot state.Slot, n Names) { ref["name"] = n.Service + "-" + string(slot) },
 		missing: "give the application's rule two backendRefs: Service " + names.Service + "-a with weight 100 and " + names.Service + "-b with weight 0",
-	}.read(doc, names)
+	}
 }
 
 // gatewayOwner: a backend is ours if it is the Service of a slot. A

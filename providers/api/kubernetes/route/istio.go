@@ -12,11 +12,21 @@ import (
 // destination that is alone gets everything whatever its weight, so none is
 // ever taken away.
 func Istio(doc map[string]any, names Names) (Split, error) {
+	return istioFormat(names).read(doc, names)
+}
+
+// IstioReaches is how any VirtualService reaches pods of ours, nil when it does
+// not.
+func IstioReaches(doc map[string]any, names Names) []string {
+	return istioFormat(names).reaches(doc, names)
+}
+
+func istioFormat(names Names) format {
 	return format{
 		kind: "VirtualService", list: "http", refs: "route", others: []string{"tcp", "tls"}, alone: true,
 		owner: istioOwner, rename: istioRename, target: istioTarget, mirrors: istioMirrors, before: true,
 		missing: "give the application's http entry two destinations: host " + names.Service + " with subset a and weight 100, and with subset b and weight 0",
-	}.read(doc, names)
+	}
 }
 
 // istioOwner: a destination is ours if it is a slot's subset of the Service.

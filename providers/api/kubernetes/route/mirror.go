@@ -107,6 +107,26 @@ func (s Split) Sends(slot state.Slot) []string {
 	return out
 }
 
+// reaches is how a document that is none of ours reaches our pods.
+func (f format) reaches(doc map[string]any, names Names) []string {
+	s, out := Split{format: f, names: names, doc: doc}, []string(nil)
+	spec, _ := doc["spec"].(map[string]any)
+	for _, list := range append([]string{f.list}, f.others...) {
+		for i, entry := range objects(spec[list]) {
+			r, _ := s.rule(list, i, entry) // a weight that is none serves nobody
+			for _, slot := range []state.Slot{state.SlotA, state.SlotB} {
+				out = append(out, s.ways(r, slot)...)
+			}
+			for _, p := range r.past {
+				if p.weight > 0 || r.alone {
+					out = append(out, fmt.Sprintf("%s sends to %s itself", s.title(r), p.name))
+				}
+			}
+		}
+	}
+	return out
+}
+
 // mirroring are the rules with mirrors.
 func mirroring(rules []Rule) []Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return len(r.mirrors) == 0 })

@@ -53,6 +53,8 @@ type Dialect interface {
 	// them, where made is what a deployment makes.
 	Services(ctx context.Context) (dialect.Services, error)
 	Beside(routes []dialect.Route, found, made dialect.Services) []dialect.Problem
+	// Others are the routes beside ours that reach the slots' pods.
+	Others(ctx context.Context, ours []string) ([]string, error)
 	// InForce says whether the present rules are.
 	InForce(ctx context.Context, r dialect.Route, last dialect.Write) (bool, error)
 }

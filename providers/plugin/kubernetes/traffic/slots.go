@@ -30,6 +30,9 @@ func (r *Router) Free(ctx context.Context, slot state.Slot) error {
 
 // none looks whether a route refuses a slot.
 func (r *Router) none(ctx context.Context, op string, refuses func(dialect.Route, state.Slot) error, slot state.Slot) error {
+	if _, err := r.In.Ref(ctx, r.Parts[0]); err != nil { // asked once for all routes, and nobody waits
+		return named(op+r.Parts[0], err)
+	}
 	for i, found := range r.all(ctx, r.Parts, func() {}) {
 		if found.err == nil {
 			found.err = refuses(found.route, slot)
