@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -283,8 +284,9 @@ func TestPendingEnds(t *testing.T) {
 func TestTargetWaits(t *testing.T) {
 	w := gatewayWorld(t)
 	release := w.Hold()
-	clock := time.Now()
-	r := w.at(t, func() time.Time { clock = clock.Add(2 * time.Second); return clock })
+	var looks atomic.Int64 // each takes two seconds
+	began := time.Now()
+	r := w.at(t, func() time.Time { return began.Add(2 * time.Second * time.Duration(looks.Add(1))) })
 	match := router.Match{Header: "x-canary", Value: "always"}
 	if _, err := r.Target(t.Context(), slots, state.SlotB, match, true); err != nil {
 		t.Fatal(err)
