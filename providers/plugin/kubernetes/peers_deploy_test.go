@@ -238,7 +238,12 @@ func TestPeersCheck(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	delete(p.settings, "manifests") // then nobody makes the Services
+	delete(p.settings, "manifests") // then steps make the Services, of a first release
+	if err := p.bundle(t).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	p.Create(kubetest.Service("shop-b", nil)) // with something that serves it is none
+	p.Create(kubetest.EndpointSlice("shop-b", "10.77.0.2"))
 	want(t, p.bundle(t).Check(t.Context()), providers.Invalid, "Service "+p.Name+"/shop-a does not exist", "create it")
 	p.settings["manifests"] = "testdata/manifests,testdata/scaled"
 	var reads []string
