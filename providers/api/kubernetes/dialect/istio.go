@@ -84,7 +84,7 @@ func (i Istio) choose(ctx context.Context, subsets map[state.Slot]map[string]str
 	if err != nil {
 		return Serving{}, err
 	}
-	return each(i.Deploys, func(slot state.Slot) (c chosen, err error) {
+	return each(false, func(slot state.Slot) (c chosen, err error) {
 		c.by, c.labels = "subset "+string(slot), maps.Clone(subsets[slot])
 		maps.Copy(c.labels, selector)
 		c.ready, err = i.pods(ctx, ns, c.labels)

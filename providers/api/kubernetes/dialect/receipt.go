@@ -30,9 +30,9 @@ func Note(receipt state.Receipt, id string, r Route, lost state.Slot, sent bool,
 }
 
 // LastWrite is when a part was written last, and the slot that lost its traffic
-// then: by the receipt if that is of the present generation, else as the API
-// server recorded it. That is on another clock, and so never later than now,
-// nor than the part was first seen as wanted.
+// then: by the receipt if that is of the present generation, and not of a machine
+// whose clock is ahead, else as the API server recorded it. That is on another
+// clock, and so never later than now, nor than the part was seen as wanted.
 func LastWrite(r Route, receipt state.Receipt, id string, now time.Time) (Write, state.Slot) {
 	lost := state.Slot(receipt[id+gone])
 	w := Write{At: r.Changed(now), Ours: len(receipt) > 0, Back: lost != ""}
@@ -40,7 +40,7 @@ func LastWrite(r Route, receipt state.Receipt, id string, now time.Time) (Write,
 	if when, err := time.Parse(time.RFC3339Nano, receipt[id+seenAt]); err == nil && receipt[id+seenWanted] == which && when.Before(w.At) {
 		w.At = when
 	}
-	if when, err := time.Parse(time.RFC3339Nano, receipt[id+at]); err == nil && receipt[id+generation] == which {
+	if when, err := time.Parse(time.RFC3339Nano, receipt[id+at]); err == nil && receipt[id+generation] == which && !when.After(now) {
 		w.At = when
 	}
 	return w, lost

@@ -14,7 +14,7 @@ type Serving struct {
 	Units map[state.Slot]int   // what is ready, without a slot of which nobody can know
 	Mixed map[state.Slot]Mixed // slots whose traffic reaches pods of the other too
 
-	deploys bool // a deployment makes what a slot's pods are chosen by
+	deploys bool // a deployment makes what a slot's pods are chosen by; never the subsets
 }
 
 // Mixed says why a slot's traffic reaches pods of the other slot, and how many
