@@ -190,6 +190,9 @@ func (s *session) fresh(ctx context.Context, q Request) error {
 		if q.Retry {
 			attempt = d.Rollout.Attempt + 1
 		}
+		for i := range d.Passes {
+			d.Passes[i].Half = halfDone(d.Rollout, &d.Passes[i])
+		}
 		if s.drop, err = checkpoint.Archive(d, s.replaced()); err != nil {
 			return err
 		}
@@ -214,6 +217,19 @@ func (s *session) fresh(ctx context.Context, q Request) error {
 		e.World.Say("superseded: " + passed + " of this workflow, which began nothing here")
 	}
 	return s.put(ctx, false, note)
+}
+
+// halfDone is the last write of weights in a pass, if it was never proven: it
+// may be done in part.
+func halfDone(r *state.Rollout, pass *state.Pass) *state.Intent {
+	last := lastShare(r, pass.Name)
+	switch {
+	case last == nil:
+		return pass.Half // of the one before that
+	case last.State == state.Done || r.Status == state.Returned:
+		return nil
+	}
+	return last.Intent
 }
 
 // passedOver names the runs between the newest one that began a rollout and

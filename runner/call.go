@@ -130,22 +130,38 @@ func (c *call) poll(ctx context.Context, ok func(context.Context) (bool, error))
 	}
 }
 
-// beat renews the lease when it is time to. It is called before each provider
-// call: a step that takes long is not taken for dead, and one that was
-// (a suspended machine) learns it before it writes.
+// beat renews this process's own lease when it is time to. It is called before
+// each provider call: a step that takes long is not taken for dead, and one
+// that was (a suspended machine) learns it before it writes. A store that does
+// not answer keeps no call until leaseEnd.
 func (c *call) beat(ctx context.Context) error {
 	l := c.doc.Lease
-	if l == nil || c.e.World.Now().Sub(l.Since) < BeatEvery {
+	if l == nil || !c.leased {
+		return nil
+	}
+	now, last := c.e.World.Now().UTC(), l.Since
+	if now.Sub(last) < BeatEvery {
 		return nil
 	}
 	l.Beat++
-	l.Since = c.e.World.Now().UTC()
-	return c.put(ctx, true, "still at "+c.step.Name)
+	l.Since = now
+	err := c.putWithin(ctx, beatLimit, true, "still at "+c.step.Name)
+	if err == nil || errors.Is(err, errStale) {
+		return err
+	}
+	l.Since = last
+	if now.Sub(last) >= leaseEnd {
+		return errLeaseLost
+	}
+	return nil
 }
 
 // errLeaseLost: the lease could not be renewed for so long that another
 // process may take it any moment; what ran under it has been stopped.
-var errLeaseLost = errors.New("the lease could not be renewed, the command was stopped before another process may begin")
+var errLeaseLost = errors.New("the lease could not be renewed, what was under way is stopped before another process may begin")
+
+// gone reports whether this process may not act any more.
+func gone(err error) bool { return errors.Is(err, errStale) || errors.Is(err, errLeaseLost) }
 
 // during runs long, renewing the lease beside it. When the lease is lost, or
 // cannot be renewed in time, long's context ends: another process may act. The

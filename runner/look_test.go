@@ -236,3 +236,100 @@ func TestApprovedWeightsAreNoHandAnyMore(t *testing.T) {
 	}
 	shares(t, s, "a 95, b 5")
 }
+
+// TestPendingForAMoment: weights that are not in force for a few seconds are no
+// drift to a call that does not wait, and are after a minute.
+func TestPendingForAMoment(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	is(t, run(t, s, "v2", runner.RunOptions{Until: "gate@traffic@5"}), runner.Reached)
+	_ = s.sleepAlive(time.Minute)
+	s.router.SetShare(0, 4)
+	s.router.Freeze(true)
+	s.router.SetShare(0, 5)
+	once := func() runner.Outcome {
+		e := s.process()
+		e.NoWait = true
+		out, err := e.Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{NoWait: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	is(t, once(), runner.NotYet)
+	_ = s.sleepAlive(10 * time.Second)
+	is(t, once(), runner.NotYet)
+	_ = s.sleepAlive(time.Minute)
+	is(t, once(), runner.PausedNow)
+}
+
+// TestDecisionBeforeTheWrite: a return that a renewal of the lease brings keeps
+// the weights from being written.
+func TestDecisionBeforeTheWrite(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	is(t, run(t, s, "v2", runner.RunOptions{Until: "traffic@50"}), runner.Reached)
+	asked := false
+	s.slots.Hook(func(_ context.Context, e pluginmem.Event) error {
+		if e.Op == pluginmem.Ready && e.Call.Slot == state.SlotB && !asked {
+			asked = true
+			s.clock = s.clock.Add(15 * time.Second) // so that the lease is renewed next
+			return s.engineOn(s.store.Again(), 99).Decide(context.Background(), runner.Word{Verb: "revert", Version: "v2", Who: "ann", From: "test"})
+		}
+		return nil
+	})
+	s.onWrite = func() {
+		if asked && s.share(state.SlotB) == 5 && len(s.doc().Rollout.Decisions) > 0 && s.doc().Rollout.Status == state.Running {
+			t.Error("a share is written although the return has been asked for")
+		}
+	}
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Failure)
+	shares(t, s, "a 100, b 0")
+}
+
+// TestYesToADriftIsNoYesToACommand: a deployment that was interrupted is not
+// repeated unasked because a person has said something about weights.
+func TestYesToADriftIsNoYesToACommand(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	s.cfg.Steps = []config.Command{{Name: "copy", At: "deploy", Run: "true", Timeout: config.Duration(time.Minute), Rerun: "ask"}}
+	is(t, run(t, s, "v2", runner.RunOptions{Until: "deploy"}), runner.Reached)
+	s.router.SetShare(0, 5)
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.PausedNow)
+	s.router.SetShare(0, 0)
+	pause := s.doc().Rollout.Pause
+	decide(t, s, runner.Word{Verb: "approve", Version: "v2", Pause: pause.ID, Seen: pause.Seen})
+	runs := 0
+	for range 2 {
+		e := s.process()
+		e.World.Command = func(context.Context, runner.Command) (map[string]string, error) {
+			runs++
+			s.dead = true
+			return nil, errDead
+		}
+		_, _ = e.Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{})
+		_ = s.sleepAlive(time.Minute)
+	}
+	if runs != 1 || s.doc().Rollout.Pause == nil || s.doc().Rollout.Pause.Kind != state.PauseRerun {
+		t.Errorf("the command ran %d times, pause %+v; want once, and the question", runs, s.doc().Rollout.Pause)
+	}
+}
+
+// TestLookingLeavesTheLeaseAlone: a dry run, and a call that only reads, renew
+// nobody's lease.
+func TestLookingLeavesTheLeaseAlone(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Complete)
+	if err := s.process().Exclusive(context.Background(), "doctor", func(context.Context, *state.Document) error {
+		s.clock = s.clock.Add(15 * time.Second)
+		other := s.engineOn(s.store.Again(), 98)
+		other.DryRun = true
+		before := s.doc().Seq
+		if _, err := other.Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{}); err != nil {
+			t.Error(err)
+		}
+		if after := s.doc().Seq; after != before {
+			t.Errorf("a dry run wrote the document: %d became %d", before, after)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

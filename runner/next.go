@@ -197,13 +197,20 @@ func approve(d *state.Document, dec *state.Decision) {
 	if rec.Receipt == nil {
 		rec.Receipt = state.Receipt{}
 	}
-	rec.Receipt["approved"] = dec.Who
+	if plan.Kind(rec.Kind) != plan.Deploy || pause.Kind == state.PauseRerun {
+		rec.Receipt["approved"] = dec.Who // else it is no word about a command that was interrupted
+	}
 	rec.Receipt["given"] = dec.At.UTC().Format(time.RFC3339Nano)
 	rec.Due = time.Time{}
 	if pause.Kind == state.PauseDrift {
+		rec.Receipt[namedWeights] = pause.Seen
 		overwrite(d, rec, pause.Weights, dec)
 	}
 }
+
+// namedWeights is the key of the digest of the weights that a person, asked
+// about them at this step, wants overwritten.
+const namedWeights = "named"
 
 func overwrite(d *state.Document, rec *state.Step, seen []state.PartWeights, dec *state.Decision) {
 	pass := d.Pass(rec.Pass)
@@ -212,6 +219,7 @@ func overwrite(d *state.Document, rec *state.Step, seen []state.PartWeights, dec
 	case string(plan.Prepare):
 		return
 	case string(plan.Traffic):
+		rec.Began = dec.At // its time begins anew: the question took some
 		if rec.Intent != nil {
 			rec.Intent.From = seen
 		}

@@ -71,6 +71,14 @@ func (e *Engine) replaced(d *state.Document) error {
 // nothing that goes the other way is final.
 func (s *session) unsettle(step string) {
 	until := s.e.World.Now().UTC().Add(CallLimit)
+	if l := s.doc.Lease; step == "" && l != nil && (s.doc.Rollout == nil || s.doc.Rollout.Step(l.Step) == nil) && l.Step != RetireStep {
+		for i := range s.doc.Passes {
+			s.doc.Passes[i].Unsettled, s.dirty = until, true // work that is no step: see Exclusive
+		}
+	}
+	if s.doc.Rollout == nil {
+		return
+	}
 	for _, rec := range s.doc.Rollout.Steps {
 		if pass := s.doc.Pass(rec.Pass); pass != nil && rec.State == state.Started && routes(rec.Kind) && (step == "" || rec.Name == step) {
 			pass.Unsettled, s.dirty = until, true

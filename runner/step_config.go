@@ -107,6 +107,8 @@ func (c *call) planAny(share float64, seen router.Reading) (float64, error) {
 	if !ok {
 		return share, nil
 	}
+	serving, _ := whoServes(seen)
+	seen.Approved = c.named(seen) || serving == "" // a slot that serves nothing holds nobody's weights
 	_, got, err := p.Plan(freeSlot(seen), share, c.cfg.Tolerance(share), seen.Whole())
 	return got, err
 }

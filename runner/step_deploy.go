@@ -49,11 +49,11 @@ func (c *call) stillFree(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	if share := seen.Share(c.candidate()); share > 0 && !c.doc.Rollout.First {
+		return busy(fmt.Sprintf("slot %s has %s of the traffic%s", c.candidate(), router.PercentText(share), whoChanged(seen))), nil
+	}
 	if res, paused := c.checkDrift(seen, nil); paused {
 		return res, nil
-	}
-	if share := seen.Share(c.candidate()); share > 0 && !c.doc.Rollout.First {
-		return busy(fmt.Sprintf("slot %s has %s of the traffic", c.candidate(), router.PercentText(share))), nil
 	}
 	return result{}, nil
 }

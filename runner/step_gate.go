@@ -81,30 +81,52 @@ func (c *call) reading(ctx context.Context, clock gate.Clock) (gate.Outcome, gat
 	return out, rec, result{}, nil
 }
 
-// inForce pauses when weights that were seen in force are it no more: somebody
-// has moved traffic past the configuration. It says so when the candidate gets
-// more than it was given, since servers of stable are out of service.
+// inForce pauses when weights that were seen in force are it no more for
+// pollLimit: somebody has moved traffic past the configuration. It says so when
+// the candidate gets more than it was given, since servers of stable are out
+// of service.
 func (c *call) inForce(ctx context.Context, seen router.Reading) (result, error) {
-	pending := slices.IndexFunc(seen.Parts, func(p router.Part) bool { return p.Pending })
-	if pending >= 0 && c.cfg.Rollout.Traffic.OnDrift != "ignore" {
-		var receipt state.Receipt
-		if last := lastShare(c.doc.Rollout, c.step.Pass); last != nil {
-			receipt = last.Receipt
-		}
-		ok, err := c.settledWith(ctx, c.pass.Weights, receipt)
-		if err != nil {
-			return result{}, fmt.Errorf("see weights in force: %w", err)
-		}
-		if !ok {
-			p := seen.Parts[pending]
-			return drifted(fmt.Sprintf("part %s has weights %s, and they are not in force any more: it gives slot %s %s", p.ID, router.Text(p.Weights), c.candidate(), router.PercentText(p.Shares[c.candidate()])), seen), nil
-		}
+	i := slices.IndexFunc(seen.Parts, func(p router.Part) bool { return p.Pending })
+	if i < 0 || c.cfg.Rollout.Traffic.OnDrift == "ignore" {
+		c.inForceAgain()
+		c.sayMore(seen)
+		return result{}, nil
 	}
-	given := c.pass.Share
-	if got := seen.Share(c.candidate()); got > given+c.cfg.Tolerance(given) {
-		c.e.World.Say(fmt.Sprintf("slot %s gets %s of the traffic, %s were given to it: servers of slot %s are out of service", c.candidate(), router.PercentText(got), router.PercentText(given), c.stable()))
+	if c.pass.Off.IsZero() {
+		c.pass.Off, c.dirty = c.e.World.Now().UTC(), true
 	}
-	return result{}, nil
+	var receipt state.Receipt
+	if last := lastShare(c.doc.Rollout, c.step.Pass); last != nil {
+		receipt = last.Receipt
+	}
+	ok, err := c.settledWith(ctx, c.pass.Weights, receipt)
+	switch {
+	case err != nil:
+		return result{}, fmt.Errorf("see weights in force: %w", err)
+	case ok:
+		c.inForceAgain()
+		return result{}, nil
+	case c.e.World.Now().Sub(c.pass.Off) < pollLimit:
+		return pending(c.later(), "part %s has weights %s, which are not in force at the moment", seen.Parts[i].ID, router.Text(seen.Parts[i].Weights)), nil
+	}
+	p := seen.Parts[i]
+	return drifted(fmt.Sprintf("part %s has weights %s, and they are not in force any more: it gives slot %s %s",
+		p.ID, router.Text(p.Weights), c.candidate(), router.PercentText(p.Shares[c.candidate()])), seen), nil
+}
+
+func (c *call) inForceAgain() {
+	if !c.pass.Off.IsZero() {
+		c.pass.Off, c.dirty = time.Time{}, true
+	}
+}
+
+// sayMore tells when the candidate gets more than it was given.
+func (c *call) sayMore(seen router.Reading) {
+	given, got := c.pass.Share, seen.Share(c.candidate())
+	if got > given+c.cfg.Tolerance(given) && !c.doc.Rollout.First {
+		c.e.World.Say(fmt.Sprintf("slot %s gets %s of the traffic, %s were given to it: servers of slot %s are out of service",
+			c.candidate(), router.PercentText(got), router.PercentText(given), c.stable()))
+	}
 }
 
 // judge asks metric systems and probes, and judges.

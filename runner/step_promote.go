@@ -46,6 +46,9 @@ func (c *call) promote(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	if err := c.beat(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := limit(ctx)
 	defer cancel()
 	slots, seen, receipt, err := p.Promote(ctx, c.pass.Slots, c.record().Receipt)

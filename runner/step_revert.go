@@ -27,10 +27,9 @@ func stepRevert(ctx context.Context, c *call) (result, error) {
 	if reason, err := c.restore(ctx); err != nil || reason != "" {
 		return c.stay(result{message: reason}, err)
 	}
-	slots := c.pass.Slots
 	back, err := c.bringBack(ctx)
 	if wait := min(c.pass.Unsettled.Sub(c.e.World.Now()), CallLimit); err == nil && wait > 0 { // whatever the clock was that wrote it
-		back, err = c.bringBackAgain(ctx, slots, wait)
+		back, err = c.bringBackAgain(ctx, wait)
 	}
 	if err != nil {
 		return c.stay(result{}, err)
@@ -48,7 +47,7 @@ func (c *call) bringBack(ctx context.Context) ([]state.PartWeights, error) {
 		return nil, err
 	}
 	back, err := c.allBack(ctx)
-	if errors.Is(err, errStale) || ctx.Err() != nil {
+	if gone(err) || ctx.Err() != nil {
 		return nil, err
 	}
 	return back, errors.Join(err, c.testersOff(ctx)) // testers leave whatever keeps the weights
@@ -56,12 +55,14 @@ func (c *call) bringBack(ctx context.Context) ([]state.PartWeights, error) {
 
 // bringBackAgain does it once more, from the slots as they were, when the
 // longest call whose answer was lost is over: it may have landed late.
-func (c *call) bringBackAgain(ctx context.Context, slots state.Slots, wait time.Duration) ([]state.PartWeights, error) {
+func (c *call) bringBackAgain(ctx context.Context, wait time.Duration) ([]state.PartWeights, error) {
 	c.e.doing("all traffic is back; once more when a call whose answer was lost can no longer land", c.e.World.Now().Add(wait))
 	if err := c.e.World.Sleep(ctx, wait); err != nil {
 		return nil, err
 	}
-	c.pass.Slots = slots
+	if c.pass.Before != nil {
+		c.pass.Slots = *c.pass.Before
+	}
 	c.record().Receipt = nil
 	return c.bringBack(ctx)
 }
@@ -80,6 +81,9 @@ func (c *call) restore(ctx context.Context) (reason string, err error) {
 		cancel()
 	}
 	if b.Ready == nil {
+		if c.nothingUp(ctx, stable.Slot) {
+			return fmt.Sprintf("the router sees no server of slot %s up", stable.Slot), nil
+		}
 		return "", nil
 	}
 	var unknown error
@@ -142,7 +146,7 @@ func (c *call) nothingUp(ctx context.Context, slot state.Slot) bool {
 func (c *call) stay(res result, err error) (result, error) {
 	why := res.message
 	if err != nil {
-		if errors.Is(err, errStale) || errors.Is(err, context.Canceled) {
+		if gone(err) || errors.Is(err, context.Canceled) {
 			return result{}, err
 		}
 		why = err.Error()
@@ -178,8 +182,8 @@ func (c *call) allBack(ctx context.Context) ([]state.PartWeights, error) {
 			problems = append(problems, fmt.Errorf("part %s: %w", p.ID, err))
 		}
 	}
-	if gone := leftOut(seen, c.pass.Weights); gone != "" {
-		problems = append(problems, errors.New(gone))
+	if missing := leftOut(seen, c.pass.Weights); missing != "" && c.cfg.Rollout.Traffic.OnDrift != "ignore" {
+		problems = append(problems, errors.New(missing))
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -200,7 +204,7 @@ func (c *call) writeBack(ctx context.Context, seen router.Reading, want []state.
 			if tried && (err == nil || round > 1 && !providers.IsConflict(err)) {
 				continue
 			}
-			if err = c.partBack(ctx, p, want); errors.Is(err, errStale) {
+			if err = c.partBack(ctx, p, want); gone(err) {
 				return nil, err
 			}
 			if failed[p.ID] = err; err != nil {
@@ -211,7 +215,7 @@ func (c *call) writeBack(ctx context.Context, seen router.Reading, want []state.
 			break
 		}
 		again, err := c.readParts(ctx)
-		if errors.Is(err, errStale) {
+		if gone(err) {
 			return nil, err
 		}
 		if err == nil {
@@ -300,6 +304,13 @@ func (c *call) unpromote(ctx context.Context) error {
 	if !ok || !c.pass.Promoted && c.doc.Rollout.Step(plan.Name{Kind: plan.Promote, Pass: c.step.Pass}.String()) == nil {
 		return nil
 	}
+	if err := c.beat(ctx); err != nil {
+		return err
+	}
+	if c.pass.Before == nil {
+		before := c.pass.Slots
+		c.pass.Before, c.dirty = &before, true
+	}
 	ctx, cancel := limit(ctx)
 	defer cancel()
 	slots, _, receipt, err := p.Unpromote(ctx, c.pass.Slots, c.record().Receipt)
@@ -314,7 +325,7 @@ func (c *call) unpromote(ctx context.Context) error {
 // comeBack records the pass as it was before the rollout.
 func (c *call) comeBack(back []state.PartWeights) {
 	p, r := c.pass, c.doc.Rollout
-	p.Weights, p.Share, p.Testers, p.Promoted, p.Unsettled = back, 0, false, false, time.Time{}
+	p.Weights, p.Share, p.Testers, p.Promoted, p.Half, p.Before, p.Off, p.Unsettled = back, 0, false, false, nil, nil, time.Time{}, time.Time{}
 	p.Serving = c.stable()
 	wait := 30 * time.Second
 	if s, ok := c.router().(router.Sticky); ok {

@@ -44,6 +44,9 @@ func (c *call) target(ctx context.Context, on bool) (router.Access, error) {
 	if !ok {
 		return router.Access{}, fmt.Errorf("the router cannot send testers to a slot")
 	}
+	if err := c.beat(ctx); err != nil {
+		return router.Access{}, err
+	}
 	ctx, cancel := limit(ctx)
 	defer cancel()
 	access, err := t.Target(ctx, c.pass.Slots, c.candidate(), c.match(), on)

@@ -2,13 +2,14 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
-	"github.com/manent/action/runner/plan"
 	"github.com/manent/action/state"
 )
 
@@ -27,12 +28,15 @@ func stepTraffic(ctx context.Context, c *call) (result, error) {
 	if res, paused := c.checkDrift(seen, unfinished); paused {
 		return res, nil
 	}
-	if unfinished == nil {
+	if unfinished == nil && !c.named(seen) {
 		if res, err := c.inForce(ctx, seen); err != nil || res.state != "" {
 			return res, err
 		}
 	}
 	intent, err := c.intentFor(seen, unfinished)
+	if _, byHand := errors.AsType[*router.Hand](err); byHand {
+		return drifted(err.Error(), seen), nil
+	}
 	if err != nil {
 		return orFailed(err)
 	}
@@ -58,15 +62,19 @@ func (c *call) intentFor(seen router.Reading, unfinished *state.Intent) (*state.
 	return &state.Intent{From: seen.Weights(), To: to, Share: achieved}, nil
 }
 
-// named reports whether a person, asked about these very weights, wants them
-// overwritten.
+// named reports whether a person, asked about these very weights at this step,
+// wants them overwritten, or whether they are what a write of the last
+// rollout's left, which was cut off.
 func (c *call) named(seen router.Reading) bool {
-	for _, name := range []string{c.step.Name, plan.Name{Kind: plan.Prepare, Pass: c.step.Pass}.String()} {
-		if rec := c.doc.Rollout.Step(name); rec != nil && rec.Receipt["approved"] != "" {
-			return router.SameParts(c.pass.Weights, seen.Weights())
-		}
+	if rec := c.doc.Rollout.Step(c.step.Name); rec != nil && rec.Receipt[namedWeights] == digest(seen.Weights()) {
+		return true
 	}
-	return false
+	half := c.pass.Half
+	return half != nil && !slices.ContainsFunc(seen.Parts, func(p router.Part) bool {
+		from, _ := router.Find(half.From, p.ID)
+		to, _ := router.Find(half.To, p.ID)
+		return !router.Between(p.Weights, from, to)
+	})
 }
 
 // setShare writes the intent's weights and proves them.
@@ -76,6 +84,9 @@ func (c *call) setShare(ctx context.Context, seen router.Reading, intent *state.
 	}
 	if err := c.beat(ctx); err != nil {
 		return result{}, err
+	}
+	if c.calledBack() {
+		return pending(c.e.World.Now().UTC(), "a decision came before the weights were written"), nil
 	}
 	one, cancel := limit(ctx)
 	receipt, err := c.router().Write(one, c.pass.Slots, intent.To, seen)
@@ -95,6 +106,14 @@ func (c *call) setShare(ctx context.Context, seen router.Reading, intent *state.
 		return c.notYet("share %s is written, not yet in force", router.PercentText(intent.Share)), nil
 	}
 	return c.proven(ctx, intent)
+}
+
+// calledBack reports whether a person has asked for the return meanwhile, as a
+// renewal of the lease brings it.
+func (c *call) calledBack() bool {
+	return slices.ContainsFunc(c.doc.Rollout.Decisions, func(d state.Decision) bool {
+		return !d.Applied && d.Attempt == c.doc.Rollout.Attempt && (d.Verb == "revert" || d.Verb == "reject")
+	})
 }
 
 // conflict looks at what the router holds after it refused a write: weights
@@ -119,7 +138,7 @@ func (c *call) proven(ctx context.Context, intent *state.Intent) (result, error)
 	if !router.SameParts(seen.Weights(), intent.To) {
 		return drifted(drift(seen, intent.To, nil), seen), nil
 	}
-	c.pass.Weights, c.pass.Share = intent.To, intent.Share
+	c.pass.Weights, c.pass.Share, c.pass.Half = intent.To, intent.Share, nil
 	stage := c.stage()
 	stage.Status, stage.Achieved, stage.InForce = state.StageBaking, intent.Share, c.e.World.Now().UTC()
 	return done("share %s in force: read %s, wrote %s, read back at the router", router.PercentText(intent.Share),

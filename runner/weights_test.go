@@ -38,3 +38,35 @@ func TestHalfWrittenPartIsNoDrift(t *testing.T) {
 		t.Error("with nothing unfinished a part between two writes is no drift")
 	}
 }
+
+// What a write of manent's left that was cut off is no stranger's hand to the
+// rollout after it.
+func TestHalfWriteOfTheLastRollout(t *testing.T) {
+	part := func(a1, a2, b1 float64) state.PartWeights {
+		return state.PartWeights{ID: "lb1", Weights: map[string]float64{"a1": a1, "a2": a2, "b1": b1}}
+	}
+	intent := &state.Intent{From: []state.PartWeights{part(1, 1, 0)}, To: []state.PartWeights{part(99, 99, 5)}}
+	stopped := &state.Rollout{Status: state.Stopped, Steps: []state.Step{{Name: "traffic@5", Kind: "traffic", State: state.Failed, Intent: intent}}}
+	for name, tt := range map[string]struct {
+		last *state.Rollout
+		pass state.Pass
+		seen state.PartWeights
+		want bool
+	}{
+		"half of it":          {stopped, state.Pass{}, part(99, 1, 0), true},
+		"nothing of it":       {stopped, state.Pass{}, part(1, 1, 0), true},
+		"another weight":      {stopped, state.Pass{}, part(99, 50, 0), false},
+		"of the one before":   {&state.Rollout{Status: state.Stopped}, state.Pass{Half: intent}, part(99, 1, 0), true},
+		"returned since":      {&state.Rollout{Status: state.Returned, Steps: stopped.Steps}, state.Pass{}, part(99, 1, 0), false},
+		"nothing was written": {&state.Rollout{Status: state.Stopped}, state.Pass{}, part(99, 1, 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pass := tt.pass
+			pass.Half = halfDone(tt.last, &pass)
+			c := &call{session: &session{doc: &state.Document{Rollout: &state.Rollout{}}}, pass: &pass}
+			if got := c.named(router.Reading{Parts: []router.Part{{PartWeights: tt.seen}}}); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
+	}
+}

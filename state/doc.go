@@ -47,6 +47,9 @@ type Pass struct {
 	Retired    bool          `json:"retired,omitempty"`    // the version it replaced was scaled down: no way back by weights
 	Drained    []string      `json:"drained,omitempty"`    // members out of the load balancer
 	Unsettled  time.Time     `json:"unsettled,omitzero"`   // until then a call to the router whose answer was lost may still land
+	Off        time.Time     `json:"off,omitzero"`         // since when the weights are seen not in force any more
+	Before     *Slots        `json:"before,omitempty"`     // what was in the slots when a return began that undoes a promotion
+	Half       *Intent       `json:"half,omitempty"`       // write of weights that the last rollout left undone: some units may be as it wanted
 	Retirement *Retirement   `json:"retirement,omitempty"` // scale-down that is still to come
 }
 

@@ -24,7 +24,7 @@ import (
 // person has Approved that. Of the shares that the parts achieve it returns the
 // one that is furthest off.
 func PlanMembers(members []Member, slot state.Slot, share, tolerance float64, units Units, seen Reading) ([]state.PartWeights, float64, error) {
-	achieved, first := share, share > 0 && !seen.Approved && !taking(members, slot, seen)
+	achieved, first := share, share > 0 && share < 100 && !seen.Approved && !taking(members, slot, seen)
 	parts := make([]state.PartWeights, len(seen.Parts))
 	for i, p := range seen.Parts {
 		there, up := members, counted(members, slot, p)
@@ -70,31 +70,26 @@ func taking(members []Member, slot state.Slot, seen Reading) bool {
 	})
 }
 
-// takenOut refuses (Invalid) to begin while a member of the slot that serves
-// has weight 0 beside others with weight, or the members have more than two
-// weights: the first share would give them one, and so put back what somebody
-// took out. Two are no hand's for certain: a first share that was cut off leaves
-// its own on some and the one of before on the rest, and whoever plans the
-// shares after it cannot know what that was.
+// takenOut refuses (Invalid) to begin while the members of the slot that serves
+// have unlike weights: the first share would give them one, and so put back
+// what somebody took out, or load what somebody spares. A first share that was
+// cut off leaves such weights too: the caller who wrote it knows, and says that
+// they are approved.
 func takenOut(serving []Member, p Part) error {
-	most, highest, out, kinds := 0.0, "", false, map[float64]bool{}
+	most, highest := 0.0, ""
 	for _, m := range serving {
-		w, there := p.Weights[m.Name]
-		if w > most {
+		if w := p.Weights[m.Name]; w > most {
 			most, highest = w, m.Name
 		}
-		if out = out || there && w == 0; w > 0 {
-			kinds[w] = true
-		}
-	}
-	if len(kinds) <= 2 && !(out && most > 0) {
-		return nil
 	}
 	var less []string
 	for _, m := range serving {
 		if w, there := p.Weights[m.Name]; there && w < most {
 			less = append(less, fmt.Sprintf("%s has weight %v", m.Name, w))
 		}
+	}
+	if len(less) == 0 {
+		return nil
 	}
 	slot := serving[0].Slot
 	return &providers.Fault{

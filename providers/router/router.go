@@ -44,7 +44,7 @@ type Router interface {
 type Reading struct {
 	Parts    []Part // one per instance, rule or listener
 	Testers  bool   // the testers' entry is in place
-	Approved bool   // a person has named these weights and wants them overwritten: no Planner refuses them as somebody's hand. No Read sets it
+	Approved bool   // a person has named these weights and wants them overwritten, or they are a half of what was written before: no Planner refuses them as somebody's hand. No Read sets it
 }
 
 // Part is one independently written part of a router.
