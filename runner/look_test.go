@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/manent/action/providers"
 	pluginmem "github.com/manent/action/providers/plugin/memory"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/providers/router/routertest"
@@ -86,6 +87,24 @@ func TestRetireLooksAtEverything(t *testing.T) {
 		if err != nil || len(out) != 1 || !strings.Contains(out[0].Message, want) || s.slots.Slot(state.SlotA).Version == "" {
 			t.Errorf("%+v, %v, slot a %+v; want it kept for %q", out, err, s.slots.Slot(state.SlotA), want)
 		}
+	}
+}
+
+// TestRetirementThatIsRefusedStays: what the plugin sees that reaches the slot is
+// a reason, no mishap.
+func TestRetirementThatIsRefusedStays(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Complete)
+	_ = s.sleepAlive(time.Hour)
+	s.slots.Hook(func(_ context.Context, e pluginmem.Event) error {
+		if e.Op == pluginmem.Retire {
+			return &providers.Fault{Provider: "memory", Kind: providers.Conflict, Err: errors.New("rule 2 sends to slot a")}
+		}
+		return nil
+	})
+	out, err := s.process().Retire(context.Background())
+	if err != nil || len(out) != 1 || out[0].Result != runner.NotYet || !strings.Contains(s.doc().Passes[0].Retirement.Reason, "rule 2 sends to slot a") {
+		t.Errorf("%+v, %v, %+v", out, err, s.doc().Passes[0].Retirement)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/router"
 	"github.com/manent/action/runner/plan"
@@ -30,7 +31,9 @@ func stepRetire(ctx context.Context, c *call) (result, error) {
 	defer cancel()
 	if err := c.bundle().Scaler.Retire(one, plugin.Call{
 		Slot: gone.Slot, Release: c.pass.Slots.Get(gone.Slot), StepID: gone.Rollout + "." + RetireStep + "." + string(gone.Slot), Output: c.e.World.Say,
-	}); err != nil {
+	}); providers.IsConflict(err) {
+		return pending(time.Time{}, "scale down slot %s: %v", gone.Slot, err), nil // something still reaches it, and stays
+	} else if err != nil {
 		return result{}, fmt.Errorf("scale down slot %s: %w", gone.Slot, err)
 	}
 	c.pass.Retirement = nil
