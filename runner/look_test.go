@@ -336,19 +336,17 @@ func TestYesToADriftIsNoYesToACommand(t *testing.T) {
 func TestLookingLeavesTheLeaseAlone(t *testing.T) {
 	s := newSim(t, routertest.MemoryOptions{})
 	is(t, run(t, s, "v2", runner.RunOptions{}), runner.Complete)
-	if err := s.process().Exclusive(context.Background(), "doctor", func(context.Context, *state.Document) error {
-		s.clock = s.clock.Add(15 * time.Second)
-		other := s.engineOn(s.store.Again(), 98)
-		other.DryRun = true
-		before := s.doc().Seq
-		if _, err := other.Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{}); err != nil {
-			t.Error(err)
-		}
-		if after := s.doc().Seq; after != before {
-			t.Errorf("a dry run wrote the document: %d became %d", before, after)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
+	doc := *s.doc()
+	doc.Lease = &state.Lease{ID: "other", Host: "elsewhere", PID: 7, Step: "doctor --exercise", Since: s.clock}
+	s.plant(t, &doc)
+	_ = s.sleepAlive(15 * time.Second)
+	other := s.process()
+	other.DryRun = true
+	before := s.doc().Seq
+	if _, err := other.Run(context.Background(), runner.Request{Version: "v2", Config: s.cfg}, runner.RunOptions{}); err != nil {
+		t.Error(err)
+	}
+	if after := s.doc().Seq; after != before {
+		t.Errorf("a dry run wrote the document: %d became %d", before, after)
 	}
 }
