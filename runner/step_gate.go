@@ -61,7 +61,7 @@ func (c *call) reading(ctx context.Context, clock gate.Clock) (gate.Outcome, gat
 	}
 	res, paused := c.checkDrift(seen, nil)
 	if !paused {
-		if res, err = c.inForce(ctx, seen); err != nil {
+		if res, err = c.inForce(ctx, seen, pollLimit, true); err != nil {
 			return none, gate.Record{}, result{}, err
 		}
 	}
@@ -81,15 +81,15 @@ func (c *call) reading(ctx context.Context, clock gate.Clock) (gate.Outcome, gat
 	return out, rec, result{}, nil
 }
 
-// inForce pauses when weights that were seen in force are it no more for
-// pollLimit: somebody has moved traffic past the configuration. It says so when
-// the candidate gets more than it was given, since servers of stable are out
-// of service.
-func (c *call) inForce(ctx context.Context, seen router.Reading) (result, error) {
+// inForce pauses when weights that were seen in force are it no more for as
+// long as patience: somebody has moved traffic past the configuration. A server
+// that warms up does so too, for a while. judging goes on meanwhile as long as
+// the candidate gets no more than it was given.
+func (c *call) inForce(ctx context.Context, seen router.Reading, patience time.Duration, judging bool) (result, error) {
+	c.sayMore(seen)
 	i := slices.IndexFunc(seen.Parts, func(p router.Part) bool { return p.Pending })
-	if i < 0 || c.cfg.Rollout.Traffic.OnDrift == "ignore" {
+	if i < 0 || c.cfg.Rollout.Traffic.OnDrift == "ignore" || judging && !c.getsMore(seen) {
 		c.inForceAgain()
-		c.sayMore(seen)
 		return result{}, nil
 	}
 	if c.pass.Off.IsZero() {
@@ -100,16 +100,16 @@ func (c *call) inForce(ctx context.Context, seen router.Reading) (result, error)
 		receipt = last.Receipt
 	}
 	ok, err := c.settledWith(ctx, c.pass.Weights, receipt)
+	p := seen.Parts[i]
 	switch {
 	case err != nil:
 		return result{}, fmt.Errorf("see weights in force: %w", err)
 	case ok:
 		c.inForceAgain()
 		return result{}, nil
-	case c.e.World.Now().Sub(c.pass.Off) < pollLimit:
-		return pending(c.later(), "part %s has weights %s, which are not in force at the moment", seen.Parts[i].ID, router.Text(seen.Parts[i].Weights)), nil
+	case c.e.World.Now().Sub(c.pass.Off) < patience:
+		return pending(c.later(), "part %s has weights %s, which are not in force at the moment", p.ID, router.Text(p.Weights)), nil
 	}
-	p := seen.Parts[i]
 	return drifted(fmt.Sprintf("part %s has weights %s, and they are not in force any more: it gives slot %s %s",
 		p.ID, router.Text(p.Weights), c.candidate(), router.PercentText(p.Shares[c.candidate()])), seen), nil
 }
@@ -120,12 +120,15 @@ func (c *call) inForceAgain() {
 	}
 }
 
-// sayMore tells when the candidate gets more than it was given.
+// getsMore reports whether the candidate gets more than it was given.
+func (c *call) getsMore(seen router.Reading) bool {
+	return seen.Share(c.candidate()) > c.pass.Share+c.cfg.Tolerance(c.pass.Share) && !c.doc.Rollout.First
+}
+
 func (c *call) sayMore(seen router.Reading) {
-	given, got := c.pass.Share, seen.Share(c.candidate())
-	if got > given+c.cfg.Tolerance(given) && !c.doc.Rollout.First {
-		c.e.World.Say(fmt.Sprintf("slot %s gets %s of the traffic, %s were given to it: servers of slot %s are out of service",
-			c.candidate(), router.PercentText(got), router.PercentText(given), c.stable()))
+	if c.getsMore(seen) {
+		c.e.World.Say(fmt.Sprintf("slot %s gets %s of the traffic, %s were given to it: servers of slot %s are out of service, or somebody has set weights past the configuration",
+			c.candidate(), router.PercentText(seen.Share(c.candidate())), router.PercentText(c.pass.Share), c.stable()))
 	}
 }
 

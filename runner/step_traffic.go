@@ -29,7 +29,7 @@ func stepTraffic(ctx context.Context, c *call) (result, error) {
 		return res, nil
 	}
 	if unfinished == nil && !c.named(seen) {
-		if res, err := c.inForce(ctx, seen); err != nil || res.state != "" {
+		if res, err := c.inForce(ctx, seen, ReadyLimit, false); err != nil || res.state != "" {
 			return res, err
 		}
 	}
