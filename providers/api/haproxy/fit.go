@@ -65,6 +65,22 @@ func (i Instance) UnfitServer(use Use, name string, c Configuration, running map
 	return nil
 }
 
+// Unsaid refuses servers that run with these weights while nothing that is
+// read says a weight of theirs: a defaults section does. nil when there are
+// none.
+func (c Configuration) Unsaid(names []string, runs map[string]int) error {
+	for _, name := range names {
+		if w, ok := runs[name]; ok && c.Assumed[name] {
+			return unfit(providers.Invalid, "write weight on the server's line: one of a defaults section is not seen", "%s", unsaid(name, w))
+		}
+	}
+	return nil
+}
+
+func unsaid(name string, runs int) string {
+	return fmt.Sprintf("the line of %s has no weight and HAProxy runs it with %d", name, runs)
+}
+
 // unfitSticky refuses stickiness of which nobody says how long it lasts, or
 // that outlives what is allowed.
 func (i Instance) unfitSticky(use Use, b Backend, rules []string) error {

@@ -11,14 +11,20 @@ import (
 
 // Backend is what is read of a backend.
 type Backend struct {
-	Name          string      `json:"name"`
-	Balance       *Balance    `json:"balance"`
-	HashType      *HashType   `json:"hash_type"`
-	Cookie        *Cookie     `json:"cookie"`
-	StickTable    *StickTable `json:"stick_table"`
-	DefaultServer *struct {
-		Weight *int `json:"weight"`
-	} `json:"default_server"`
+	Name          string         `json:"name"`
+	Balance       *Balance       `json:"balance"`
+	HashType      *HashType      `json:"hash_type"`
+	Cookie        *Cookie        `json:"cookie"`
+	StickTable    *StickTable    `json:"stick_table"`
+	DefaultServer *DefaultServer `json:"default_server"`
+}
+
+// DefaultServer is what the backend's servers have where their lines do not
+// say. What a defaults section has of it the API does not show here.
+type DefaultServer struct {
+	Weight     *int   `json:"weight"`
+	AgentCheck string `json:"agent-check"`
+	SlowStart  int64  `json:"slowstart"` // milliseconds
 }
 
 // Balance is how requests are spread.
@@ -50,6 +56,8 @@ type Server struct {
 	AgentCheck bool
 	SlowStart  bool
 
+	without   bool  // the line takes an inherited agent-check off
+	steady    bool  // the line says slowstart, be it 0
 	senseless error // a weight that is none; Weight is nil then
 	fields    map[string]json.RawMessage
 }
@@ -61,7 +69,7 @@ func (s *Server) UnmarshalJSON(data []byte) error {
 		Weight     *int   `json:"weight"`
 		Backup     string `json:"backup"`
 		AgentCheck string `json:"agent-check"`
-		SlowStart  int64  `json:"slowstart"`
+		SlowStart  *int64 `json:"slowstart"`
 	}
 	if err := json.Unmarshal(data, &known); err != nil {
 		return err
@@ -74,7 +82,10 @@ func (s *Server) UnmarshalJSON(data []byte) error {
 		}
 		s.Weight = nil
 	}
-	s.Backup, s.AgentCheck, s.SlowStart = known.Backup == "enabled", known.AgentCheck == "enabled", known.SlowStart > 0
+	s.Backup, s.AgentCheck, s.without = known.Backup == "enabled", known.AgentCheck == "enabled", known.AgentCheck == "disabled"
+	if s.steady = known.SlowStart != nil; s.steady {
+		s.SlowStart = *known.SlowStart > 0
+	}
 	return json.Unmarshal(data, &s.fields)
 }
 

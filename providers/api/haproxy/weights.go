@@ -16,6 +16,10 @@ type Configuration struct {
 	Version int64 // not newer than the rest; 0 where it was not asked for
 	Servers map[string]Server
 	Weights map[string]int // of all of them
+
+	// Assumed are those of which neither their line nor the backend says a
+	// weight: theirs is 1, or that of a defaults section, which is not read.
+	Assumed map[string]bool
 }
 
 // Configuration reads the servers and their weights, on top of a version that
@@ -27,12 +31,35 @@ func (c *Client) Configuration(ctx context.Context, version int64, members []str
 			return Configuration{}, err
 		}
 	}
-	out, err := c.Configured(ctx, members)
+	out, err := c.Inherited(ctx, members)
 	out.Version = version
 	return out, err
 }
 
-// Configured is a Configuration without its version, enough to compare with.
+// Inherited is a Configured that asks for the backend at the same time, for
+// what servers have from its default-server. Where that cannot be seen they
+// are as their lines say.
+func (c *Client) Inherited(ctx context.Context, members []string) (Configuration, error) {
+	var list []Server
+	var b Backend
+	var err, backendErr error
+	together(
+		func() { list, err = c.Servers(ctx) },
+		func() { b, backendErr = c.Backend(ctx) },
+	)
+	if err == nil {
+		err = senseless(list, members)
+	}
+	if err == nil && lacksWeight(list, members) {
+		err = backendErr
+	}
+	if err != nil {
+		return Configuration{}, err
+	}
+	return b.configuration(list), nil
+}
+
+// Configured is the weights without a version, enough to compare with.
 func (c *Client) Configured(ctx context.Context, members []string) (Configuration, error) {
 	list, err := c.Servers(ctx)
 	if err == nil {
@@ -65,21 +92,25 @@ func senseless(list []Server, of []string) error {
 // configuration: where a server has no weight of its own, that of the
 // backend's default-server counts, else 1.
 func (b Backend) configuration(list []Server) Configuration {
-	out := Configuration{Servers: map[string]Server{}, Weights: map[string]int{}}
+	out := Configuration{Servers: map[string]Server{}, Weights: map[string]int{}, Assumed: map[string]bool{}}
+	usual := DefaultServer{}
+	if b.DefaultServer != nil {
+		usual = *b.DefaultServer
+	}
 	for _, s := range list {
+		s.AgentCheck = s.AgentCheck || usual.AgentCheck == "enabled" && !s.without
+		s.SlowStart = s.SlowStart || usual.SlowStart > 0 && !s.steady
 		out.Servers[s.Name] = s
-		if out.Weights[s.Name] = b.usualWeight(); s.Weight != nil {
+		switch {
+		case s.Weight != nil:
 			out.Weights[s.Name] = *s.Weight
+		case usual.Weight != nil:
+			out.Weights[s.Name] = *usual.Weight
+		default:
+			out.Weights[s.Name], out.Assumed[s.Name] = 1, true
 		}
 	}
 	return out
-}
-
-func (b Backend) usualWeight() int {
-	if b.DefaultServer != nil && b.DefaultServer.Weight != nil {
-		return *b.DefaultServer.Weight
-	}
-	return 1
 }
 
 // Change is one to a server's weight.
@@ -231,8 +262,11 @@ func (b Backend) IgnoresWeights(algorithm string) (why, remedy string) {
 	if b.HashType != nil && b.HashType.Method == "consistent" {
 		return "", ""
 	}
-	return fmt.Sprintf("balance %s ignores weights that change while HAProxy runs, as its hash-type is map-based", algorithm),
-		remedy + ", or hash-type consistent"
+	why = fmt.Sprintf("balance %s ignores weights that change while HAProxy runs, as its hash-type is map-based", algorithm)
+	if b.HashType == nil {
+		return why + " where the backend has none", remedy + ", or write hash-type consistent into the backend itself: one of a defaults section is not seen"
+	}
+	return why, remedy + ", or hash-type consistent"
 }
 
 // Keeps says what binds clients to their server, "" for nothing, and for how

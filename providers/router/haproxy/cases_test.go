@@ -130,7 +130,10 @@ func TestUnfit(t *testing.T) {
 		"uri map-based": {edit: balance("  balance uri\n  hash-type map-based\n"), kind: providers.Invalid, text: "balance uri ignores"},
 		"consistent":    {edit: balance("  balance uri\n  hash-type consistent\n")},
 		"random":        {edit: balance("  balance random\n")},
-		"leastconn":     {edit: balance("  balance leastconn\n"), log: "balance leastconn"},
+		"consistent by defaults": {edit: func(s string) string {
+			return replace("  mode http\n", "  mode http\n  hash-type consistent\n")(balance("  balance uri\n")(s))
+		}, kind: providers.Invalid, text: "hash-type is map-based where the backend has none", hint: "write hash-type consistent into the backend itself"},
+		"leastconn": {edit: balance("  balance leastconn\n"), log: "balance leastconn"},
 		"inherited": {edit: func(s string) string {
 			return replace("  mode http\n", "  mode http\n  balance source\n")(balance("")(s))
 		}, kind: providers.Invalid, text: "balance source"},
@@ -144,6 +147,8 @@ func TestUnfit(t *testing.T) {
 		"stores only":     {edit: balance("  stick-table type ip\n  stick store-request src\n")},
 		"agent-check":     {edit: replace("weight 0", "weight 0 agent-check agent-port 99"), log: "server web2 has agent-check"},
 		"slowstart":       {edit: replace("weight 0", "weight 0 slowstart 5000"), log: "server web2 has slowstart"},
+		"agent inherited": {edit: balance("  default-server agent-check agent-port 99\n"), log: "server web2 has agent-check"},
+		"slow inherited":  {edit: balance("  default-server slowstart 5000\n"), log: "server web2 has slowstart"},
 	}
 	for name, tt := range tests {
 		for _, version := range []string{"v2", "v3"} {
@@ -375,6 +380,35 @@ func TestDefaultWeights(t *testing.T) {
 		if got := seen.Parts[0].Weights["web1"]; got != want || seen.Parts[0].Pending {
 			t.Errorf("%q: weight %v, pending %v, want %v", defaults, got, seen.Parts[0].Pending, want)
 		}
+		at(t, r, move(t, r, 25))
+	}
+}
+
+// A weight of a defaults section is nobody's hand: it is refused with what is to
+// be written, and a return makes it explicit.
+func TestWeightByDefaults(t *testing.T) {
+	for _, version := range []string{"v2", "v3"} {
+		text := strings.Replace(configuration("web1", "web2 weight 0"), "  mode http\n", "  mode http\n  default-server weight 100\n", 1)
+		w := newWorld(t, version, 1, text, target("a", "web1"), target("b", "web2"))
+		r := w.router(t)
+		seen := read(t, r)
+		_, _, err := r.Plan(state.SlotB, 10, 0.5, seen)
+		wantKind(t, err, providers.Invalid, "the line of web1 has no weight and HAProxy runs it with 100")
+		hand := &router.Hand{}
+		if p := seen.Parts[0]; errors.As(err, &hand) || p.By != "" || !p.Pending || !strings.Contains(providers.HintOf(err), "write weight on the server's line") {
+			t.Errorf("%s: %v, hint %q, by %q, pending %v", version, err, providers.HintOf(err), p.By, p.Pending)
+		}
+		if ok, err := r.Settled(t.Context(), seen.Weights(), nil); ok || err != nil {
+			t.Errorf("%s: settled %v, %v", version, ok, err)
+		}
+		if log := strings.Join(w.logged, "\n"); !strings.Contains(log, "the line of web1 has no weight and HAProxy runs it with 100") {
+			t.Errorf("%s: logged %q", version, log)
+		}
+		back := plan(t, r, 0, seen)
+		if _, err := r.Write(t.Context(), candidateB(), back, seen); err != nil {
+			t.Fatalf("%s: a return: %v", version, err)
+		}
+		at(t, r, back)
 		at(t, r, move(t, r, 25))
 	}
 }

@@ -45,6 +45,10 @@ func (i instance) read(ctx context.Context) (router.Part, error) {
 	i.share(&part, s.Configuration, s.Running)
 	set := s.SetAtRunTime(i.names(), s.Running)
 	part.Pending = s.Running == nil || i.inForce(part.Weights, s.Configuration, s.Running) != ""
+	if part.Unfit == nil {
+		part.Unfit = s.Unsaid(i.names(), set)
+	}
+	maps.DeleteFunc(set, func(name string, _ int) bool { return s.Assumed[name] }) // nobody's hand
 	i.byHand(&part, set)
 	return part, nil
 }
@@ -60,6 +64,9 @@ func (i instance) inForce(want map[string]float64, c haproxy.Configuration, runn
 		return c.InForce(i.names(), running)
 	}
 	set := c.SetAtRunTime(with, running)
+	if err := c.Unsaid(with, set); err != nil {
+		return err.Error()
+	}
 	for _, name := range with {
 		if w, ok := set[name]; ok {
 			return fmt.Sprintf("server %s has weight %d, HAProxy runs it with %d", name, c.Weights[name], w)
@@ -146,7 +153,7 @@ func (i instance) settled(ctx context.Context, want map[string]float64, reload s
 	problems := router.Each(3, func(k int) (err error) {
 		switch {
 		case k == 0:
-			c, err = i.Configured(ctx, i.names())
+			c, err = i.Inherited(ctx, i.names())
 		case k == 1 && reload != "":
 			done, err = i.Reloaded(ctx, reload)
 		case k == 2:
@@ -162,7 +169,7 @@ func (i instance) settled(ctx context.Context, want map[string]float64, reload s
 	}
 	why := i.inForce(want, c, running)
 	if why != "" {
-		i.log.Once("%s: not in force: %s; if that stays so, somebody set it at run time, an agent does, or slowstart has not ended", i.ID, why)
+		i.log.Once("%s: not in force: %s; if that stays so, somebody set it at run time, an agent does, slowstart has not ended, or a defaults section says it", i.ID, why)
 	}
 	if why == "" && errors.Is(problems[1], haproxy.ErrRefused) { // of an earlier try: what is wanted is in force
 		return true, nil

@@ -65,11 +65,16 @@ func (m *Memory) Reload(path string) error {
 }
 
 func backendOf(f file, name string) *memoryBackend {
-	b := &memoryBackend{algorithm: "roundrobin"}
+	b, usual := &memoryBackend{algorithm: "roundrobin"}, 1
 	read := func(_ int, words []string) {
 		switch words[0] {
 		case "balance":
 			b.algorithm = words[1]
+		case "default-server":
+			d := object{}
+			if optionsOf(words[1:], d); d["weight"] != nil {
+				usual = int(d["weight"].(float64))
+			}
 		case "server-template": // server-template PREFIX COUNT ADDRESS …
 			count, _ := strconv.Atoi(words[2])
 			for i := range count {
@@ -79,11 +84,6 @@ func backendOf(f file, name string) *memoryBackend {
 	}
 	f.section("defaults", "", read)
 	f.section("backend", name, read)
-	section, _ := f.backend(name)
-	usual := 1
-	if d, ok := section["default_server"].(object); ok && d["weight"] != nil {
-		usual = int(d["weight"].(float64))
-	}
 	list, _ := f.servers(name)
 	for _, s := range list {
 		b.servers = append(b.servers, serverFrom(s, usual))
