@@ -105,6 +105,14 @@ func TestInForce(t *testing.T) {
 				map[string]any{"type": "ResolvedRefs", "status": "True", "reason": "ResolvedRefs", "observedGeneration": generation}}})
 		}
 	}
+	beside := func(condition, status string, observed float64) func(map[string]any) { // an entry of another controller for the same parent
+		return func(o map[string]any) {
+			says("Accepted", "True", "Accepted", generation)(o)
+			parents := o["status"].(map[string]any)
+			parents["parents"] = append(parents["parents"].([]any), map[string]any{"controllerName": "example.net/other", "parentRef": map[string]any{"name": "edge"},
+				"conditions": []any{map[string]any{"type": condition, "status": status, "reason": "NoMatchingParent", "observedGeneration": observed}}})
+		}
+	}
 	const soon, longAfter = time.Second, 2 * time.Minute
 	tests := []struct {
 		name   string
@@ -131,6 +139,10 @@ func TestInForce(t *testing.T) {
 		{name: "refused long ago and silent since", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation-1), after: longAfter, err: "NotAllowedByListeners"},
 		{name: "refused before any write", share: 25, status: says("Accepted", "False", "NotAllowedByListeners", generation), err: "NotAllowedByListeners"},
 		{name: "in part", share: 25, status: says("PartiallyInvalid", "True", "UnsupportedValue", generation), after: longAfter, err: "UnsupportedValue"},
+		{name: "a former controller's no, soon", share: 25, status: beside("Accepted", "False", generation-1), after: soon},
+		{name: "a former controller's no", share: 25, status: beside("Accepted", "False", generation-1), after: longAfter, in: true, logged: "another controller has accepted this one"},
+		{name: "another controller's no", share: 25, status: beside("Accepted", "False", generation), after: longAfter, err: "NoMatchingParent"},
+		{name: "a controller of policies", share: 25, status: beside("example.net/Affected", "True", generation), after: soon, in: true},
 		{name: "idle slot without Service", share: 0, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noB, in: true, logged: "the slot without traffic"},
 		{name: "slot with traffic without Service", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noB, after: longAfter, err: "create the Service shop-b"},
 		{name: "stable without Service", share: 25, status: says("ResolvedRefs", "False", "BackendNotFound", generation), world: noA, err: "create the Service shop-a"},

@@ -154,6 +154,11 @@ func TestMixedInTheMiddle(t *testing.T) {
 			w.chooses("shop-a")
 			w.Create(kubetest.EndpointSlice("shop-a", "10.77.0.1", "10.77.0.2"))
 		}, "1 endpoints are ready in both slots", 50},
+		"one address, both by hand": {gatewayWorld, func(w *world) {
+			w.chooses("shop-a")
+			w.chooses("shop-b")
+			w.Create(kubetest.EndpointSlice("shop-a", "10.77.0.2"))
+		}, "", 0},
 		"one host, other ports": {gatewayWorld, func(w *world) {
 			w.Create(kubetest.EndpointSlice("shop-a", "10.77.0.2"))
 			w.Edit(endpoints+"a-1", "x", func(o map[string]any) {
@@ -177,6 +182,10 @@ func TestMixedInTheMiddle(t *testing.T) {
 			if tt.unfit == "" {
 				if part.Unfit != nil || len(part.Foreign) > 0 {
 					t.Errorf("unfit %v, foreign %v", part.Unfit, part.Foreign)
+				}
+				in, err := r.Settled(t.Context(), seen.Weights(), nil)
+				if said := strings.Contains(strings.Join(*w.logged, "\n"), "by Service shop-a and Service shop-b, which have no selector"); !in || err != nil || said != strings.HasSuffix(name, "by hand") {
+					t.Errorf("before a rollout: in force %v, %v, logged %q", in, err, *w.logged)
 				}
 				return
 			}

@@ -73,7 +73,8 @@ type Write struct {
 	Back bool // it took all traffic from the candidate
 	Mute bool // nobody wants to be warned
 
-	First bool // nothing serves yet in either slot: what is missing may come
+	First  bool   // nothing serves yet in either slot: what is missing may come
+	Shared string // of what serves
 }
 
 // namespace is the one of the Services and workloads.

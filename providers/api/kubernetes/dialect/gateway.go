@@ -117,12 +117,18 @@ func (g Gateway) InForce(ctx context.Context, r Route, last Write) (bool, error)
 	if reported := route.ReportedAt(r.Doc).Add(-r.Ahead); young && reported.After(since) {
 		since = reported
 	}
-	if !g.reached(since) || young && len(v.Silent) > 0 {
+	if !g.reached(since) || young && len(v.Silent)+len(v.Former) > 0 {
 		return false, nil
+	}
+	for _, no := range v.Former {
+		notes = append(notes, fmt.Sprintf("%s; it is of an earlier generation, and another controller has accepted this one: take a former controller's entry out of the route's status", no))
 	}
 	if len(v.Silent) > 0 && last.Ours {
 		notes = append(notes, fmt.Sprintf("%s did not report generation %d within %v and is believed; name the parents that do with the setting gateways",
 			strings.Join(v.Silent, ", "), r.Split.Generation(), g.SettleTimeout))
+	}
+	if last.Shared != "" {
+		notes = append(notes, last.Shared)
 	}
 	for _, note := range notes {
 		if !last.Mute {

@@ -14,6 +14,10 @@ type Serving struct {
 	Units map[state.Slot]int   // what is ready, without a slot of which nobody can know
 	Mixed map[state.Slot]Mixed // slots whose traffic reaches pods of the other too
 
+	// Shared is what both slots lead to by endpoints made by hand, "" for nothing.
+	// It may tell the slots apart by itself, as an outer load balancer does.
+	Shared string
+
 	deploys bool // a deployment makes what a slot's pods are chosen by; never the subsets
 }
 
@@ -85,6 +89,10 @@ func serving(a, b chosen) Serving {
 		if b.ready[id] {
 			both++
 		}
+	}
+	if both > 0 && len(a.labels) == 0 && len(b.labels) == 0 {
+		out.Shared = fmt.Sprintf("%d endpoints are ready in both slots, by %s and %s, which have no selector: whether what is behind them tells the slots apart cannot be seen", both, a.by, b.by)
+		both = 0
 	}
 	known := len(a.labels) > 0 && len(b.labels) > 0
 	wide := map[state.Slot]bool{state.SlotA: known && route.Within(a.labels, b.labels), state.SlotB: known && route.Within(b.labels, a.labels)}

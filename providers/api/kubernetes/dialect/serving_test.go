@@ -22,6 +22,13 @@ func TestStray(t *testing.T) {
 	if len(s.Mixed) != 1 || s.Nothing() || s.Any() == nil {
 		t.Errorf("%+v", s)
 	}
+	byHand := chosen{by: "Service", ready: pods("vip")}
+	if s := serving(byHand, byHand); len(s.Mixed) > 0 || s.Shared == "" || s.Units[state.SlotB] != 1 {
+		t.Errorf("neither has a selector: %+v", s)
+	}
+	if s := serving(byHand, chosen{labels: b, ready: pods("vip")}); len(s.Mixed) != 2 || s.Shared != "" {
+		t.Errorf("one has a selector: %+v", s)
+	}
 	for _, tt := range []struct {
 		weights   [2]int
 		candidate state.Slot

@@ -11,6 +11,7 @@ import (
 type Verdict struct {
 	Refused []Refusal // conditions that say no
 	Silent  []string  // parents that have not spoken about this generation
+	Former  []Refusal // of an earlier generation, where another controller has accepted this one
 }
 
 // Refusal is a condition that says no.
@@ -57,17 +58,14 @@ func Parents(doc map[string]any, only []string) Verdict {
 			continue
 		}
 		seen++
-		spoken := false
+		var own []map[string]any
 		for _, entry := range objects(status["parents"]) {
 			ref, _ := entry["parentRef"].(map[string]any)
 			if parentKey(ref, doc) == parentKey(parent, doc) {
-				spoken = true
-				v.add(parentName(parent), entry, Generation(doc))
+				own = append(own, entry)
 			}
 		}
-		if !spoken {
-			v.Silent = append(v.Silent, parentName(parent))
-		}
+		v.hear(parentName(parent), own, Generation(doc))
 	}
 	if seen == 0 {
 		v.Refused = append(v.Refused, Refusal{Parent: "the route", Condition: "Attached", Reason: "NoParent", Message: "spec.parentRefs names no such Gateway", Current: true})
@@ -75,9 +73,50 @@ func Parents(doc map[string]any, only []string) Verdict {
 	return v
 }
 
-// add takes one controller's word. A condition without observedGeneration
-// says nothing about the present one.
-func (v *Verdict) add(parent string, entry map[string]any, generation int64) {
+// hear takes what all controllers say of one parent. A controller of policies
+// writes an entry without Accepted and ResolvedRefs: that is nobody's word. Nor
+// is a no that a controller has left behind which another has followed.
+func (v *Verdict) hear(parent string, entries []map[string]any, generation int64) {
+	spoken := false
+	for _, entry := range entries {
+		var one Verdict
+		spoken = one.add(parent, entry, generation) || spoken
+		if len(one.Refused) > 0 && !of(entry, generation) && followed(entries, text(entry, "controllerName", ""), generation) {
+			v.Former = append(v.Former, one.Refused...)
+			continue
+		}
+		v.Refused = append(v.Refused, one.Refused...)
+		if len(one.Silent) > 0 {
+			v.silent(parent)
+		}
+	}
+	if !spoken {
+		v.silent(parent)
+	}
+}
+
+// of reports whether any condition about the route is of this generation.
+func of(entry map[string]any, generation int64) bool {
+	return slices.ContainsFunc(objects(entry["conditions"]), func(c map[string]any) bool {
+		observed, _, _ := number(c["observedGeneration"])
+		return observed >= generation && slices.Contains([]string{"Accepted", "ResolvedRefs", "PartiallyInvalid"}, text(c, "type", ""))
+	})
+}
+
+// followed reports whether another controller has accepted this generation.
+func followed(entries []map[string]any, former string, generation int64) bool {
+	return slices.ContainsFunc(entries, func(entry map[string]any) bool {
+		return text(entry, "controllerName", "") != former && slices.ContainsFunc(objects(entry["conditions"]), func(c map[string]any) bool {
+			observed, _, _ := number(c["observedGeneration"])
+			return observed >= generation && text(c, "type", "") == "Accepted" && text(c, "status", "") == "True"
+		})
+	})
+}
+
+// add takes one controller's word, and reports whether it is one: with Accepted
+// or ResolvedRefs. A condition without observedGeneration says nothing about
+// the present one.
+func (v *Verdict) add(parent string, entry map[string]any, generation int64) bool {
 	have := map[string]bool{}
 	for _, c := range objects(entry["conditions"]) {
 		kind, good := text(c, "type", ""), "True"
@@ -100,9 +139,10 @@ func (v *Verdict) add(parent string, entry map[string]any, generation int64) {
 			v.silent(parent)
 		}
 	}
-	if !have["Accepted"] || !have["ResolvedRefs"] {
+	if have["Accepted"] != have["ResolvedRefs"] {
 		v.silent(parent)
 	}
+	return len(have) > 0
 }
 
 func (v *Verdict) silent(parent string) {

@@ -21,6 +21,13 @@ func TestParents(t *testing.T) {
 		return `{"type":"` + kind + `","status":"` + status + `","reason":"` + reason + `","message":"why","observedGeneration":` + generation + `}`
 	}
 	both := edge + "," + inner
+	by := func(controller, entry string) string { return `{"controllerName":"` + controller + `",` + entry[1:] }
+	live := by("new", parent(edge, ok("7")))
+	const policy = `{"type":"x/Affected","status":"True","observedGeneration":7}`
+	stale, now := no("Accepted", "False", "NoMatchingParent", "6"), no("Accepted", "False", "NoMatchingParent", "7")
+	refusal := func(current bool) []Refusal {
+		return []Refusal{{"Gateway edge", "Accepted", "NoMatchingParent", "why", current}}
+	}
 	tests := []struct {
 		name, parents, status string
 		only                  []string
@@ -37,6 +44,17 @@ func TestParents(t *testing.T) {
 		{"one of two sections", both, parent(edge, ok("7")) + "," + parent(`{"name":"inner","sectionName":"https"}`, ok("7")), nil, Verdict{Silent: []string{"Gateway inner"}}},
 		{"one parent is of interest", both, parent(edge, ok("7")), []string{"edge"}, Verdict{}},
 		{"two controllers of one parent", edge, parent(edge, ok("7")) + "," + parent(edge, ok("6")), nil, Verdict{Silent: []string{"Gateway edge"}}},
+		{"a former controller's no", edge, live + "," + by("old", parent(edge, stale+","+no("ResolvedRefs", "True", "ResolvedRefs", "6"))), nil, Verdict{Former: refusal(false)}},
+		{"a former controller's no, first", edge, by("old", parent(edge, stale)) + "," + live, nil, Verdict{Former: refusal(false)}},
+		{"another controller's present no", edge, live + "," + by("old", parent(edge, now+","+no("ResolvedRefs", "True", "ResolvedRefs", "7"))), nil, Verdict{Refused: refusal(true)}},
+		{"in part of an earlier generation", edge, live + "," + by("old", parent(edge, no("Accepted", "True", "Accepted", "7")+","+no("ResolvedRefs", "False", "BackendNotFound", "6"))), nil,
+			Verdict{Refused: []Refusal{{"Gateway edge", "ResolvedRefs", "BackendNotFound", "why", false}}}},
+		{"a former no, and nobody's yes", edge, by("new", parent(edge, ok("6"))) + "," + by("old", parent(edge, stale)), nil, Verdict{Refused: refusal(false), Silent: []string{"Gateway edge"}}},
+		{"a former no, and its own yes", edge, by("old", parent(edge, ok("7"))) + "," + by("old", parent(edge, stale)), nil, Verdict{Refused: refusal(false), Silent: []string{"Gateway edge"}}},
+		{"a former no, and another parent's yes", both, by("new", parent(inner, ok("7"))) + "," + by("old", parent(edge, stale+","+no("ResolvedRefs", "True", "ResolvedRefs", "7"))), nil, Verdict{Refused: refusal(false)}},
+		{"policies beside a word", edge, by("policy", parent(edge, policy)) + "," + live, nil, Verdict{}},
+		{"policies beside a word of before", edge, parent(edge, ok("6")) + "," + by("policy", parent(edge, policy)), nil, Verdict{Silent: []string{"Gateway edge"}}},
+		{"policies only", edge, by("policy", parent(edge, policy)), nil, Verdict{Silent: []string{"Gateway edge"}}},
 		{"a parent that the route has left", edge, parent(edge, ok("7")) + "," + parent(inner, no("Accepted", "False", "NoMatchingParent", "7")), nil, Verdict{}},
 		{"not accepted", edge, parent(edge, no("Accepted", "False", "NotAllowedByListeners", "7")+","+no("ResolvedRefs", "True", "ResolvedRefs", "7")), nil,
 			Verdict{Refused: []Refusal{{"Gateway edge", "Accepted", "NotAllowedByListeners", "why", true}}}},

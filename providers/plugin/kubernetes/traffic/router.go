@@ -211,7 +211,7 @@ func (r *Router) Settled(ctx context.Context, want []state.PartWeights, receipt 
 			return false, named("prove "+ids[i], f.err)
 		}
 		last, gone := dialect.LastWrite(f.route, receipt, ids[i], r.Now())
-		if last.First = serving.Nothing(); !f.route.Split.Done(want[i].Weights, gone) {
+		if last.First, last.Shared = serving.Nothing(), serving.Shared; !f.route.Split.Done(want[i].Weights, gone) {
 			return false, nil
 		}
 		proofs[i] = func() error {
