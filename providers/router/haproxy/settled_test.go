@@ -27,6 +27,12 @@ func TestWhatKeepsNoReturn(t *testing.T) {
 	}{
 		"an agent gives less": {true, func(w *world) { w.memory[0].Effective("shop", "web1", 30) }, true},
 		"an agent sets less":  {true, func(w *world) { w.apis[0].Command("set weight shop/web1 30") }, true},
+		"an inherited agent sets less": {false, func(w *world) {
+			w.apis[0].Edit(func(s string) string {
+				return strings.Replace(s, "  balance roundrobin\n", "  balance roundrobin\n  default-server agent-check agent-port 9\n", 1)
+			})
+			w.apis[0].Command("set weight shop/web1 30")
+		}, true},
 		"a line of the stable not loaded": {false, func(w *world) {
 			w.apis[0].Edit(func(s string) string { return s + "  server web4 10.0.0.4:8080 check weight 100\n" })
 			w.targets = append(w.targets, target("a", "web4"))
