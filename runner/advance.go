@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/manent/action/providers"
@@ -60,7 +61,7 @@ func (s *session) advance(ctx context.Context) (Outcome, error) {
 		}
 		switch act.Do {
 		case DoNothing:
-			return s.finish(ctx, terminal(s.doc.Rollout))
+			return s.finish(ctx, endedBefore(s.doc.Rollout))
 		case DoWait:
 			return s.finish(ctx, Outcome{Result: NotYet, Step: act.Step.Name, Until: act.Until, Message: act.Reason, lost: act.Lost})
 		case DoAsk:
@@ -228,8 +229,22 @@ func terminal(r *state.Rollout) Outcome {
 	if r.Failure != nil {
 		out.Step, out.Message, out.Remedy = r.Failure.Step, r.Failure.Reason, r.Failure.Remedy
 	}
-	if out.Remedy == "" {
-		out.Remedy = fmt.Sprintf("`manent retry --version %s` starts a new attempt", r.Version)
+	again := fmt.Sprintf("`manent retry --version %s` starts a new attempt", r.Version)
+	switch {
+	case out.Remedy == "":
+		out.Remedy = again
+	case !strings.Contains(out.Remedy, "`manent "):
+		out.Remedy += "; then " + again
+	}
+	return out
+}
+
+// endedBefore is the outcome of a call that found its rollout at its end: of a
+// failure it says when that was, since nothing was tried now.
+func endedBefore(r *state.Rollout) Outcome {
+	out := terminal(r)
+	if out.Result == Failure && !r.Ended.IsZero() {
+		out.Message = fmt.Sprintf("attempt %d of version %s ended at %s, nothing is tried now: %s", r.Attempt, r.Version, r.Ended.Format(time.RFC3339), out.Message)
 	}
 	return out
 }

@@ -356,3 +356,24 @@ func TestLookingLeavesTheLeaseAlone(t *testing.T) {
 		t.Errorf("a dry run wrote the document: %d became %d", before, after)
 	}
 }
+
+// TestFirstReleaseOverWeightsOutOfForce: nobody is served by what a first
+// release finds, and its own write is what brings weights into force.
+func TestFirstReleaseOverWeightsOutOfForce(t *testing.T) {
+	s := newSim(t, routertest.MemoryOptions{})
+	s.router.SetUnits(state.SlotA, 0)
+	s.router.SetUnits(state.SlotB, 0)
+	s.slots.Put(state.SlotA, pluginmem.Slot{})
+	e := s.altered(func(seen *router.Reading) {
+		if p := &seen.Parts[0]; p.Weights["a"] != 100 {
+			p.Pending = true
+		}
+	})
+	s.router.SetShare(0, 50)
+	out, err := e.Run(context.Background(), runner.Request{Version: "v1", Config: s.cfg}, runner.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is(t, out, runner.Complete)
+	shares(t, s, "a 100, b 0")
+}

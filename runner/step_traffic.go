@@ -28,7 +28,7 @@ func stepTraffic(ctx context.Context, c *call) (result, error) {
 	if res, paused := c.checkDrift(seen, unfinished); paused {
 		return res, nil
 	}
-	if unfinished == nil && !c.named(seen) {
+	if unfinished == nil && !c.named(seen) && !c.doc.Rollout.First { // of a first release nobody's weights are in force
 		if res, err := c.inForce(ctx, seen, ReadyLimit, false); err != nil || res.state != "" {
 			return res, err
 		}

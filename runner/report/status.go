@@ -68,7 +68,11 @@ func rolloutHead(b *strings.Builder, key string, r *state.Rollout) {
 		b.WriteString("first release: there is no version to return to\n")
 	}
 	if f := r.Failure; f != nil {
-		fmt.Fprintf(b, "failed at %s: %s\n", dash(f.Step), f.Reason)
+		if f.Step == "" {
+			fmt.Fprintf(b, "ended: %s\n", f.Reason)
+		} else {
+			fmt.Fprintf(b, "failed at %s: %s\n", f.Step, f.Reason)
+		}
 		if f.Remedy != "" {
 			fmt.Fprintf(b, "hint: %s\n", f.Remedy)
 		}

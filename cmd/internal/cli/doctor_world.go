@@ -136,9 +136,31 @@ func checkWeights(c *checks, doc *state.Document, seen router.Reading) {
 	if doc == nil || len(doc.Passes) == 0 || len(doc.Passes[0].Weights) == 0 {
 		return
 	}
-	if !router.SameParts(doc.Passes[0].Weights, seen.Weights()) {
+	if !router.SameParts(doc.Passes[0].Weights, seen.Weights()) && !underWay(doc, seen) {
 		c.warn("drift", "find out who changed them; a rollout would pause", "the router's weights are not the ones that manent last wrote")
 	}
+}
+
+// underWay reports whether the weights are those of manent's own unfinished
+// write.
+func underWay(doc *state.Document, seen router.Reading) bool {
+	if doc.Rollout == nil {
+		return false
+	}
+	for _, step := range doc.Rollout.Steps {
+		if step.State != state.Started || step.Intent == nil {
+			continue
+		}
+		ours := !slices.ContainsFunc(seen.Parts, func(p router.Part) bool {
+			from, _ := router.Find(step.Intent.From, p.ID)
+			to, _ := router.Find(step.Intent.To, p.ID)
+			return !router.Between(p.Weights, from, to)
+		})
+		if ours {
+			return true
+		}
+	}
+	return false
 }
 
 func checkShares(c *checks, cfg config.Config, r router.Router, seen router.Reading) {

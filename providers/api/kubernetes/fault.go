@@ -110,6 +110,9 @@ func message(err apierrors.APIStatus) string {
 }
 
 func hint(what call, code int, said string) string {
+	if _, said, found := strings.Cut(said, " cannot "); found && what.verb == "patch" && strings.HasPrefix(said, "create ") {
+		what.verb = "create" // what a patch of an object that is not there asks for
+	}
 	switch {
 	case code == http.StatusForbidden && what.verb != "" && !strings.Contains(said, "cannot "+what.verb):
 		return "an admission webhook or policy of the cluster refused it, not RBAC"
