@@ -27,12 +27,6 @@ func TestWhatKeepsNoReturn(t *testing.T) {
 	}{
 		"an agent gives less": {true, func(w *world) { w.memory[0].Effective("shop", "web1", 30) }, true},
 		"an agent sets less":  {true, func(w *world) { w.apis[0].Command("set weight shop/web1 30") }, true},
-		"an inherited agent sets less": {false, func(w *world) {
-			w.apis[0].Edit(func(s string) string {
-				return strings.Replace(s, "  balance roundrobin\n", "  balance roundrobin\n  default-server agent-check agent-port 9\n", 1)
-			})
-			w.apis[0].Command("set weight shop/web1 30")
-		}, true},
 		"a line of the stable not loaded": {false, func(w *world) {
 			w.apis[0].Edit(func(s string) string { return s + "  server web4 10.0.0.4:8080 check weight 100\n" })
 			w.targets = append(w.targets, target("a", "web4"))
@@ -95,6 +89,25 @@ func TestAgents(t *testing.T) {
 	}
 	if _, _, err := back(t, r); err != nil || w.memory[0].Weights("shop")["web2"] != 0 {
 		t.Errorf("%v, in force %v: its weight was not taken once more", err, w.memory[0].Weights("shop"))
+	}
+}
+
+// What an agent of default-server sets after a return is no hand either.
+func TestInheritedAgent(t *testing.T) {
+	w := three(t, "")
+	w.apis[0].Edit(func(s string) string {
+		return strings.Replace(s, "  balance roundrobin\n", "  balance roundrobin\n  default-server agent-check agent-port 9\n", 1)
+	})
+	r := w.router(t)
+	move(t, r, 50)
+	want, receipt, err := back(t, r)
+	w.apis[0].Command("set weight shop/web1 30")
+	if ok, err2 := r.Settled(t.Context(), want, receipt); !ok || err != nil || err2 != nil {
+		t.Errorf("settled %v, %v, %v, want it complete", ok, err, err2)
+	}
+	writes := w.apis[0].Writes()
+	if _, _, err := back(t, r); err != nil || w.apis[0].Writes() != writes {
+		t.Errorf("%v, and %d writes more by another try", err, w.apis[0].Writes()-writes)
 	}
 }
 
