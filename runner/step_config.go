@@ -93,7 +93,7 @@ func (c *call) preflight(ctx context.Context) (result, error) {
 		if err != nil {
 			return orFailed(fmt.Errorf("share %s: %w", router.PercentText(share), err))
 		}
-		if got > 1.5*share {
+		if config.FarAbove(got, share) {
 			c.e.World.Say(fmt.Sprintf("share %s will be %s: the router has no smaller weights for these servers", router.PercentText(share), router.PercentText(got)))
 		}
 	}

@@ -81,7 +81,7 @@ func (c *call) restore(ctx context.Context) (reason string, err error) {
 		cancel()
 	}
 	if b.Ready == nil {
-		if c.nothingUp(ctx, stable.Slot) {
+		if nothingUp(c.reachableParts(ctx), stable.Slot) {
 			return fmt.Sprintf("the router sees no server of slot %s up", stable.Slot), nil
 		}
 		return "", nil
@@ -100,7 +100,7 @@ func (c *call) restore(ctx context.Context) (reason string, err error) {
 		return "", errors.Join(err, ctx.Err())
 	case unknown != nil:
 		reason = fmt.Sprintf("whether slot %s is ready cannot be told: %v", c.stable(), unknown)
-		if c.nothingUp(ctx, stable.Slot) {
+		if nothingUp(c.reachableParts(ctx), stable.Slot) {
 			return reason + "; the router sees no server of it up", nil
 		}
 	case ok:
@@ -115,15 +115,12 @@ func (c *call) restore(ctx context.Context) (reason string, err error) {
 // partlyServes reports whether stable serves some traffic now, or could: a
 // slot in which nothing is ready is no way out of a bad version.
 func (c *call) partlyServes(ctx context.Context, stable plugin.Call) bool {
-	if seen, err := c.readParts(ctx); err == nil {
-		for _, p := range seen.Parts {
-			if p.Err == nil && hasCapacity(p, stable.Slot) && (p.Shares[stable.Slot] > 0 || p.Units[stable.Slot] > 0) {
-				return true
-			}
-		}
-	}
-	if c.nothingUp(ctx, stable.Slot) {
-		return false
+	parts := c.reachableParts(ctx)
+	serves := slices.ContainsFunc(parts, func(p router.Part) bool {
+		return hasCapacity(p, stable.Slot) && (p.Shares[stable.Slot] > 0 || p.Units[stable.Slot] > 0)
+	})
+	if serves || nothingUp(parts, stable.Slot) {
+		return serves
 	}
 	one, cancel := limit(ctx)
 	defer cancel()
@@ -133,13 +130,17 @@ func (c *call) partlyServes(ctx context.Context, stable plugin.Call) bool {
 
 // nothingUp reports whether the router knows, on every part it can read, that
 // no server of the slot is up.
-func (c *call) nothingUp(ctx context.Context, slot state.Slot) bool {
+func nothingUp(parts []router.Part, slot state.Slot) bool {
+	return len(parts) > 0 && !slices.ContainsFunc(parts, func(p router.Part) bool { return hasCapacity(p, slot) })
+}
+
+// reachableParts are those that can be read, none when the router cannot.
+func (c *call) reachableParts(ctx context.Context) []router.Part {
 	seen, err := c.readParts(ctx)
 	if err != nil {
-		return false
+		return nil // what cannot be read cannot be written either
 	}
-	seen = reachable(seen)
-	return len(seen.Parts) > 0 && !slices.ContainsFunc(seen.Parts, func(p router.Part) bool { return hasCapacity(p, slot) })
+	return reachable(seen).Parts
 }
 
 // stay keeps the rollout returning: traffic may still reach the candidate.
@@ -211,7 +212,7 @@ func (c *call) writeBack(ctx context.Context, seen router.Reading, want []state.
 				left++
 			}
 		}
-		if left == 0 {
+		if left == 0 || round == 3 {
 			break
 		}
 		again, err := c.readParts(ctx)

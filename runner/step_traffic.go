@@ -70,11 +70,7 @@ func (c *call) named(seen router.Reading) bool {
 		return true
 	}
 	half := c.pass.Half
-	return half != nil && !slices.ContainsFunc(seen.Parts, func(p router.Part) bool {
-		from, _ := router.Find(half.From, p.ID)
-		to, _ := router.Find(half.To, p.ID)
-		return !router.Between(p.Weights, from, to)
-	})
+	return half != nil && seen.Between(half.From, half.To)
 }
 
 // setShare writes the intent's weights and proves them.

@@ -152,6 +152,19 @@ func Between(seen, from, to map[string]float64) bool {
 	return true
 }
 
+// Between reports whether each part of the reading is between two lists of
+// weights, unit by unit: what a write from one to the other left.
+func (r Reading) Between(from, to []state.PartWeights) bool {
+	for _, p := range r.Parts {
+		f, _ := Find(from, p.ID)
+		t, _ := Find(to, p.ID)
+		if !Between(p.Weights, f, t) {
+			return false
+		}
+	}
+	return true
+}
+
 // SameParts reports whether both lists have the same parts with the same
 // weights, in any order.
 func SameParts(a, b []state.PartWeights) bool {

@@ -72,13 +72,17 @@ func (c *checker) onTargets(r Router, e RouterEntry, named bool) {
 				c.wrong(fmt.Sprintf("rollout.traffic.steps[%d]", i), hint, "with slot %s as the candidate: %v", slot, err)
 				break
 			}
-			if got > 1.5*share { // within the tolerance, which for a small share is several times it
+			if FarAbove(got, share) {
 				c.warn(fmt.Sprintf("rollout.traffic.steps[%d]", i), "set rollout.traffic.shareTolerance to what may be missed, or take a share that the servers' weights can give",
 					"with slot %s as the candidate %v %% will be %.3g %%", slot, share, got)
 			}
 		}
 	}
 }
+
+// FarAbove reports whether the share that a router really gives is to be told:
+// within the tolerance a small share may become several times what was asked.
+func FarAbove(got, share float64) bool { return got > 1.5*share }
 
 // orElse names the settings that would do instead of targets.
 func orElse(settings []string) string {

@@ -144,23 +144,9 @@ func checkWeights(c *checks, doc *state.Document, seen router.Reading) {
 // underWay reports whether the weights are those of manent's own unfinished
 // write.
 func underWay(doc *state.Document, seen router.Reading) bool {
-	if doc.Rollout == nil {
-		return false
-	}
-	for _, step := range doc.Rollout.Steps {
-		if step.State != state.Started || step.Intent == nil {
-			continue
-		}
-		ours := !slices.ContainsFunc(seen.Parts, func(p router.Part) bool {
-			from, _ := router.Find(step.Intent.From, p.ID)
-			to, _ := router.Find(step.Intent.To, p.ID)
-			return !router.Between(p.Weights, from, to)
-		})
-		if ours {
-			return true
-		}
-	}
-	return false
+	return doc.Rollout != nil && slices.ContainsFunc(doc.Rollout.Steps, func(step state.Step) bool {
+		return step.State == state.Started && step.Intent != nil && seen.Between(step.Intent.From, step.Intent.To)
+	})
 }
 
 func checkShares(c *checks, cfg config.Config, r router.Router, seen router.Reading) {

@@ -6,37 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
 	"github.com/manent/action/providers/api/host/hosttest"
-	"github.com/manent/action/providers/plugin"
 	"github.com/manent/action/providers/plugin/plugintest"
 	"github.com/manent/action/state"
 )
-
-// examined is what the plugin says of the machine b1 before a rollout, both
-// ways.
-func examined(t *testing.T, bundle plugin.Bundle) (plugin.Finding, error) {
-	t.Helper()
-	var names []string
-	var b1 plugin.Finding
-	for _, f := range bundle.Findings(t.Context()) {
-		if names = append(names, f.Name); f.Name == "slot b, b1" {
-			b1 = f
-		} else if f.Err != nil || f.Warn {
-			t.Errorf("%s: %+v, only b1 lacks something", f.Name, f)
-		}
-	}
-	if diff := cmp.Diff([]string{"slot a, a1", "slot b, b1", "slot b, b2"}, names); diff != "" {
-		t.Errorf("machines that were looked at:\n%s", diff)
-	}
-	if err := bundle.CheckSlot(t.Context(), state.SlotA); err != nil {
-		t.Errorf("slot a: %v, nothing is needed there of slot b's machines", err)
-	}
-	return b1, bundle.CheckSlot(t.Context(), state.SlotB)
-}
 
 func TestWhatIsThereBeforeARollout(t *testing.T) {
 	const fine = providers.Kind(99) // no error
@@ -61,7 +36,7 @@ func TestWhatIsThereBeforeARollout(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			tc.change(w)
-			found, err := examined(t, w.open())
+			found, err := plugintest.Examined(t, w.open())
 			if tc.kind == fine {
 				if err != nil || found.Err != nil || found.Warn || !strings.Contains(found.Text, tc.says) {
 					t.Errorf("found %+v, error %v, expected %q", found, err, tc.says)
@@ -85,7 +60,7 @@ func (w *world) engineSays(exit int, said string) {
 func TestAContainerOfSomebodyElse(t *testing.T) {
 	w := newWorld(t)
 	w.foreign("shop-b", "", "1:1")
-	found, err := examined(t, w.open())
+	found, err := plugintest.Examined(t, w.open())
 	if found.Err != nil || !found.Warn || !strings.Contains(found.Text, "somebody else made it; a deployment refuses it") || found.Hint == "" {
 		t.Errorf("found %+v", found)
 	}

@@ -10,36 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/manent/action/providers"
 	"github.com/manent/action/providers/api/host"
 	"github.com/manent/action/providers/api/host/hosttest"
-	"github.com/manent/action/providers/plugin"
-	"github.com/manent/action/state"
+	"github.com/manent/action/providers/plugin/plugintest"
 )
-
-// examined is what the plugin says of the machine b1 before a rollout, both
-// ways.
-func examined(t *testing.T, bundle plugin.Bundle) (plugin.Finding, error) {
-	t.Helper()
-	var names []string
-	var b1 plugin.Finding
-	for _, f := range bundle.Findings(t.Context()) {
-		if names = append(names, f.Name); f.Name == "slot b, b1" {
-			b1 = f
-		} else if f.Err != nil || f.Warn {
-			t.Errorf("%s: %+v, only b1 lacks something", f.Name, f)
-		}
-	}
-	if diff := cmp.Diff([]string{"slot a, a1", "slot b, b1", "slot b, b2"}, names); diff != "" {
-		t.Errorf("machines that were looked at:\n%s", diff)
-	}
-	if err := bundle.CheckSlot(t.Context(), state.SlotA); err != nil {
-		t.Errorf("slot a: %v, nothing is needed there of slot b's machines", err)
-	}
-	return b1, bundle.CheckSlot(t.Context(), state.SlotB)
-}
 
 func TestWhatIsThereBeforeARollout(t *testing.T) {
 	const fine = providers.Kind(99) // no error
@@ -66,7 +41,7 @@ func TestWhatIsThereBeforeARollout(t *testing.T) {
 			w := newWorld(t)
 			tc.change(w)
 			bundle := w.open()
-			found, err := examined(t, bundle)
+			found, err := plugintest.Examined(t, bundle)
 			if tc.kind == fine {
 				if err != nil || found.Err != nil || !strings.Contains(found.Text, tc.says) {
 					t.Errorf("found %+v, error %v, expected %q", found, err, tc.says)
@@ -128,7 +103,7 @@ func TestALoginThatFails(t *testing.T) {
 		}
 		return inner(ctx, address)
 	}
-	found, err := examined(t, bundle)
+	found, err := plugintest.Examined(t, bundle)
 	expectError(t, found.Err, providers.Denied, "remote-copy: look: ssh to b1:22: nobody2 with [redacted]", "allow it")
 	expectError(t, err, providers.Denied, "on b1: ssh to b1:22: nobody2 with [redacted]")
 }

@@ -26,7 +26,6 @@ func TestWhatKeepsNoReturn(t *testing.T) {
 		want  bool
 	}{
 		"an agent gives less": {true, func(w *world) { w.memory[0].Effective("shop", "web1", 30) }, true},
-		"an agent sets less":  {true, func(w *world) { w.apis[0].Command("set weight shop/web1 30") }, true},
 		"a line of the stable not loaded": {false, func(w *world) {
 			w.apis[0].Edit(func(s string) string { return s + "  server web4 10.0.0.4:8080 check weight 100\n" })
 			w.targets = append(w.targets, target("a", "web4"))
@@ -92,22 +91,27 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// What an agent of default-server sets after a return is no hand either.
-func TestInheritedAgent(t *testing.T) {
-	w := three(t, "")
-	w.apis[0].Edit(func(s string) string {
-		return strings.Replace(s, "  balance roundrobin\n", "  balance roundrobin\n  default-server agent-check agent-port 9\n", 1)
-	})
-	r := w.router(t)
-	move(t, r, 50)
-	want, receipt, err := back(t, r)
-	w.apis[0].Command("set weight shop/web1 30")
-	if ok, err2 := r.Settled(t.Context(), want, receipt); !ok || err != nil || err2 != nil {
-		t.Errorf("settled %v, %v, %v, want it complete", ok, err, err2)
-	}
-	writes := w.apis[0].Writes()
-	if _, _, err := back(t, r); err != nil || w.apis[0].Writes() != writes {
-		t.Errorf("%v, and %d writes more by another try", err, w.apis[0].Writes()-writes)
+// What an agent sets after a return is no hand either, be it on the server's
+// line or in default-server.
+func TestAgentAfterAReturn(t *testing.T) {
+	for where, line := range map[string]string{"server": " agent-check agent-port 9", "default-server": ""} {
+		w := three(t, line)
+		if line == "" {
+			w.apis[0].Edit(func(s string) string {
+				return strings.Replace(s, "  balance roundrobin\n", "  balance roundrobin\n  default-server agent-check agent-port 9\n", 1)
+			})
+		}
+		r := w.router(t)
+		move(t, r, 50)
+		want, receipt, err := back(t, r)
+		w.apis[0].Command("set weight shop/web1 30")
+		if ok, err2 := r.Settled(t.Context(), want, receipt); !ok || err != nil || err2 != nil {
+			t.Errorf("%s: settled %v, %v, %v, want it complete", where, ok, err, err2)
+		}
+		writes := w.apis[0].Writes()
+		if _, _, err := back(t, r); err != nil || w.apis[0].Writes() != writes {
+			t.Errorf("%s: %v, and %d writes more by another try", where, err, w.apis[0].Writes()-writes)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ package haproxytest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -103,6 +104,16 @@ func (a *API) load() file {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() { // the server would make a lost answer of it, which a test may be waiting for
+		found := recover()
+		if found == nil {
+			return
+		}
+		if err, _ := found.(error); !errors.Is(err, http.ErrAbortHandler) {
+			a.t.Errorf("haproxytest: %s %s: %v", r.Method, r.URL.Path, found)
+		}
+		panic(http.ErrAbortHandler)
+	}()
 	write := r.Method != http.MethodGet
 	a.strike(w, r, write, a.serve)
 }
